@@ -1,0 +1,60 @@
+package db
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// InTx runs fn in one READ COMMITTED transaction opened for p, and commits when
+// fn returns nil. Who p is travels with the transaction as the settings
+// waypost.actor_type, actor_id, session_id, ip and request_id, for triggers to
+// read. Errors come back through Translate; fn's own faults come back untouched.
+func (d *DB) InTx(ctx context.Context, p identity.Principal, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return d.inTx(ctx, pgx.TxOptions{BeginQuery: begin("begin", p)}, fn)
+}
+
+// InSnapshot runs fn in one REPEATABLE READ, READ ONLY transaction, so that all
+// of fn's queries see the same instant.
+func (d *DB) InSnapshot(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return d.inTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
+}
+
+func (d *DB) inTx(ctx context.Context, o pgx.TxOptions, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return Translate(pgx.BeginTxFunc(ctx, d.pool, o, func(tx pgx.Tx) error { return fn(ctx, tx) }))
+}
+
+// begin puts the settings into the same round trip as BEGIN: pgx sends a query
+// without arguments as one simple-protocol message, which may hold several
+// statements.
+func begin(verb string, p identity.Principal) string {
+	address := ""
+	if p.Address.IsValid() {
+		address = p.Address.String()
+	}
+	var b strings.Builder
+	b.WriteString(verb)
+	for _, s := range [...]struct{ name, value string }{
+		{"actor_type", string(p.Kind)},
+		{"actor_id", p.ID},
+		{"session_id", p.SessionID},
+		{"ip", address},
+		{"request_id", p.RequestID},
+	} {
+		b.WriteString("; set local waypost.")
+		b.WriteString(s.name)
+		b.WriteString(" = ")
+		b.WriteString(literal(s.value))
+	}
+	return b.String()
+}
+
+// literal quotes s as a PostgreSQL string constant in the E” form, which means
+// the same under either setting of standard_conforming_strings. NUL, which no
+// PostgreSQL text can hold, is dropped.
+func literal(s string) string {
+	return "E'" + strings.NewReplacer("'", "''", `\`, `\\`, "\x00", "").Replace(s) + "'"
+}

@@ -1,0 +1,153 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/caarlos0/env/v11"
+)
+
+const prefix = "WAYPOST_"
+
+// Setting is one line of `waypost help config`.
+type Setting struct {
+	Variable string
+	Flag     string // "" for what belongs in the environment only
+	For      string // "server" or "database": the commands that take the flag
+	Default  string
+	Help     string
+}
+
+// Settings lists every setting in the order of the struct.
+func Settings() []Setting { return settingsOf(reflect.TypeFor[Config]()) }
+
+func settingsOf(t reflect.Type) []Setting {
+	var list []Setting
+	for f := range t.Fields() {
+		if f.Type.Kind() == reflect.Struct && f.Tag.Get("env") == "" {
+			list = append(list, settingsOf(f.Type)...)
+			continue
+		}
+		list = append(list, Setting{
+			Variable: f.Tag.Get("env"), Flag: f.Tag.Get("flag"), For: f.Tag.Get("for"),
+			Default: f.Tag.Get("envDefault"), Help: f.Tag.Get("help"),
+		})
+	}
+	return list
+}
+
+// Read makes a Config of environ ("NAME=value" each, as os.Environ gives) and of
+// flags, which map a variable's name to the value given on the command line and
+// win. An unknown WAYPOST_ variable is an error that names the nearest known one.
+func Read(environ []string, flags map[string]string) (Config, error) {
+	values := map[string]string{}
+	for _, e := range environ {
+		if name, value, ok := strings.Cut(e, "="); ok && value != "" {
+			values[name] = value
+		}
+	}
+	if err := checkNames(values); err != nil {
+		return Config{}, err
+	}
+	for name, value := range flags {
+		values[name] = value
+	}
+	var c Config
+	err := env.ParseWithOptions(&c, env.Options{
+		Environment: values,
+		FuncMap:     map[reflect.Type]env.ParserFunc{reflect.TypeFor[[]netip.Prefix](): parsePrefixes},
+	})
+	if err != nil {
+		return Config{}, readable(err)
+	}
+	return c, c.validate()
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
+		errs = append(errs, fmt.Errorf("WAYPOST_LOG_LEVEL: %q is none of debug, info, warn, error", c.LogLevel))
+	}
+	if c.LogFormat != "json" && c.LogFormat != "text" {
+		errs = append(errs, fmt.Errorf("WAYPOST_LOG_FORMAT: %q is neither json nor text", c.LogFormat))
+	}
+	if c.RequestTimeout <= 0 {
+		errs = append(errs, errors.New("WAYPOST_REQUEST_TIMEOUT must be positive"))
+	}
+	if c.ShutdownTimeout <= 0 {
+		errs = append(errs, errors.New("WAYPOST_SHUTDOWN_TIMEOUT must be positive"))
+	}
+	if c.MaxConns < 4 {
+		errs = append(errs, errors.New("WAYPOST_DATABASE_MAX_CONNS must be 4 or more: jobs hold connections of their own"))
+	}
+	return errors.Join(errs...)
+}
+
+// parsePrefixes reads ranges separated by commas; a bare address is a range of one.
+func parsePrefixes(list string) (any, error) {
+	var prefixes []netip.Prefix
+	for s := range strings.SplitSeq(list, ",") {
+		s = strings.TrimSpace(s)
+		if a, err := netip.ParseAddr(s); err == nil {
+			prefixes = append(prefixes, netip.PrefixFrom(a, a.BitLen()))
+			continue
+		}
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither an address nor a CIDR range", s)
+		}
+		prefixes = append(prefixes, p.Masked())
+	}
+	return prefixes, nil
+}
+
+// checkNames catches a misspelt variable, which would otherwise be ignored.
+func checkNames(values map[string]string) error {
+	var known, unknown []string
+	for _, s := range Settings() {
+		known = append(known, s.Variable)
+	}
+	for name := range values {
+		if strings.HasPrefix(name, prefix) && !slices.Contains(known, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	var errs []error
+	for _, name := range unknown {
+		nearest := slices.MinFunc(known, func(a, b string) int {
+			return levenshtein.ComputeDistance(name, a) - levenshtein.ComputeDistance(name, b)
+		})
+		errs = append(errs, fmt.Errorf("unknown variable %s; did you mean %s? `waypost help config` lists all", name, nearest))
+	}
+	return errors.Join(errs...)
+}
+
+// readable names the variable where the library names the struct's field.
+func readable(err error) error {
+	aggregate, ok := errors.AsType[env.AggregateError](err)
+	if !ok {
+		return err
+	}
+	var errs []error
+	for _, e := range aggregate.Errors {
+		p, ok := errors.AsType[env.ParseError](e)
+		if !ok {
+			errs = append(errs, e)
+			continue
+		}
+		name := p.Name
+		for _, t := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Dev]()} {
+			if f, ok := t.FieldByName(p.Name); ok {
+				name = f.Tag.Get("env")
+			}
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", name, p.Err))
+	}
+	return errors.Join(errs...)
+}

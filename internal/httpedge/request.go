@@ -1,0 +1,83 @@
+// Package httpedge is the outermost layer of HTTP: request ids, client
+// addresses, limits, recovery, security headers, compression, the log line, and
+// the error envelope with the one table from fault kinds to statuses.
+package httpedge
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"sync"
+
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// exchange is what is remembered of one request for its log line.
+type exchange struct {
+	id  string
+	mu  sync.Mutex
+	err error
+}
+
+type exchangeKey struct{}
+
+// saneID bounds what is taken from a client's X-Request-Id into logs and spans.
+var saneID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}$`)
+
+// RequestID returns the id of the request that ctx belongs to, "" outside one.
+func RequestID(ctx context.Context) string {
+	if e, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		return e.id
+	}
+	return ""
+}
+
+// Record keeps err for the log line of the request that ctx belongs to.
+func Record(ctx context.Context, err error) {
+	if e, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.err = err
+	}
+}
+
+// identify gives the request an id (the client's, when sane) and returns it in
+// X-Request-Id.
+func identify(newID func() string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			id := r.Header.Get("X-Request-Id")
+			if !saneID.MatchString(id) {
+				id = newID()
+			}
+			w.Header().Set("X-Request-Id", id)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, &exchange{id: id})))
+		})
+	}
+}
+
+// anonymous puts a principal into the context that knows only the client's
+// address and the request id; the guard replaces it once somebody is known.
+func anonymous(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		p := identity.Principal{Kind: identity.KindAnonymous, Address: clientAddress(r), RequestID: RequestID(ctx)}
+		next.ServeHTTP(w, r.WithContext(identity.NewContext(ctx, p)))
+	})
+}
+
+// clientAddress is what the trusted proxies say, else the peer's own address.
+// A proxy header that can't be parsed counts as no header.
+func clientAddress(r *http.Request) netip.Addr {
+	if a := middleware.GetClientIPAddr(r.Context()); a.IsValid() {
+		return a
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return peer.Addr().Unmap().WithZone("")
+}

@@ -1,0 +1,212 @@
+package httpedge
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/CAFxX/httpcompression"
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/waypost/waypost/internal/fault"
+)
+
+// compressAbove is the size in bytes from which an answer is compressed.
+const compressAbove = 1024
+
+// Options configure the stack that every request passes.
+type Options struct {
+	Logger *slog.Logger // mandatory
+	// TrustedProxies are the peers whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	// HTTPS adds Strict-Transport-Security: the service's own URL is https.
+	HTTPS bool
+	// Timeout bounds a request's context; default 30 s.
+	Timeout time.Duration
+	// NewRequestID makes an id; default 26 random base-32 characters.
+	NewRequestID func() string
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second
+	}
+	if o.NewRequestID == nil {
+		o.NewRequestID = rand.Text
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Use installs the stack and the answers for unknown paths and methods on r. It
+// comes before the routes.
+func Use(r chi.Router, o Options) error {
+	if o.Logger == nil {
+		return errors.New("httpedge: no logger")
+	}
+	o = o.withDefaults()
+	compress, err := httpcompression.DefaultAdapter(
+		httpcompression.MinSize(compressAbove),
+		httpcompression.DeflateCompressor(nil), // deflate is ambiguous on the wire and nobody needs it
+	)
+	if err != nil {
+		return fmt.Errorf("httpedge: compression: %w", err)
+	}
+	r.Use(identify(o.NewRequestID), logRequests(o.Logger, o.Now))
+	if len(o.TrustedProxies) > 0 {
+		prefixes := make([]string, len(o.TrustedProxies))
+		for i, p := range o.TrustedProxies {
+			prefixes[i] = p.String()
+		}
+		r.Use(middleware.ClientIPFromXFF(prefixes...))
+	}
+	r.Use(anonymous, secure(o.HTTPS), compress, recoverPanics(o.Logger), limitTime(o.Timeout), middleware.GetHead)
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) { WriteError(w, r, errNoRoute) })
+	r.MethodNotAllowed(methodNotAllowed(r))
+	return nil
+}
+
+var errNoRoute = fault.New(fault.NotFound, fault.CodeNotFound, "Nothing is served at this path. GET / lists the entry points.")
+
+// methodNotAllowed lists the methods that the path does have: chi hands them only
+// to its own handler. A method that chi doesn't know ends here for every path.
+func methodNotAllowed(routes chi.Routes) http.HandlerFunc {
+	candidates := []string{
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
+		http.MethodPatch, http.MethodDelete, http.MethodOptions,
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.RawPath
+		if path == "" {
+			path = r.URL.Path
+		}
+		var allowed []string
+		for _, m := range candidates {
+			if routes.Match(chi.NewRouteContext(), m, path) || m == http.MethodHead && routes.Match(chi.NewRouteContext(), http.MethodGet, path) {
+				allowed = append(allowed, m)
+			}
+		}
+		if len(allowed) == 0 {
+			WriteError(w, r, errNoRoute)
+			return
+		}
+		list := strings.Join(allowed, ", ")
+		w.Header().Set("Allow", list)
+		WriteError(w, r, fault.Newf(fault.MethodNotAllowed, fault.CodeMethodNotAllowed, "This path answers %s.", list))
+	}
+}
+
+// secure sets the headers that every answer carries; a page loosens its own CSP.
+func secure(https bool) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := w.Header()
+			h.Set("X-Content-Type-Options", "nosniff")
+			h.Set("X-Frame-Options", "DENY")
+			h.Set("Referrer-Policy", "no-referrer")
+			h.Set("Cross-Origin-Opener-Policy", "same-origin")
+			h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+			if https {
+				h.Set("Strict-Transport-Security", "max-age=31536000; includeSubDomains")
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func limitTime(d time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), d)
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	}
+}
+
+// recoverPanics answers a panic with a bare 500. Once bytes have left, nothing
+// true can be said any more, so the connection is cut instead.
+func recoverPanics(logger *slog.Logger) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			sent := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			defer func() {
+				v := recover()
+				if v == nil {
+					return
+				}
+				if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+					panic(v)
+				}
+				logger.ErrorContext(r.Context(), "panic", "request_id", RequestID(r.Context()), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				if sent.Status() != 0 {
+					panic(http.ErrAbortHandler)
+				}
+				WriteError(sent, r, fmt.Errorf("panic: %v", v))
+			}()
+			next.ServeHTTP(sent, r)
+		})
+	}
+}
+
+// CheckQuery refuses a query string that can't be parsed, which net/http and
+// routers silently drop.
+func CheckQuery(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+			WriteError(w, r, fault.Validation(map[string]string{"query": "Not a well-formed query string: check its percent-encoding and separators."}))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// logRequests writes one line per request. The query string stays out of it:
+// clients put secrets there.
+func logRequests(logger *slog.Logger, now func() time.Time) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			start := now()
+			ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			defer func() {
+				attrs := []slog.Attr{
+					slog.String("method", r.Method),
+					slog.String("path", r.URL.Path),
+					slog.Int("status", ww.Status()),
+					slog.Int("bytes", ww.BytesWritten()),
+					slog.Duration("took", now().Sub(start)),
+					slog.String("request_id", RequestID(r.Context())),
+				}
+				if rc := chi.RouteContext(r.Context()); rc != nil {
+					attrs = append(attrs, slog.String("route", rc.RoutePattern()))
+				}
+				level := slog.LevelInfo
+				if e, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
+					e.mu.Lock()
+					if e.err != nil {
+						attrs = append(attrs, slog.String("error", e.err.Error()))
+					}
+					e.mu.Unlock()
+				}
+				if ww.Status() >= http.StatusInternalServerError {
+					level = slog.LevelError
+				}
+				logger.LogAttrs(r.Context(), level, "request", attrs...)
+			}()
+			next.ServeHTTP(ww, r)
+		})
+	}
+}

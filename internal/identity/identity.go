@@ -1,0 +1,86 @@
+// Package identity says who is acting: a person, a bot, a site key, a webhook
+// provider or Waypost itself. Every transaction that writes is opened for a
+// Principal.
+package identity
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strconv"
+)
+
+// Role is what an account may do at large.
+type Role string
+
+// The roles, most powerful first.
+const (
+	Admin  Role = "ADMIN"
+	Editor Role = "EDITOR"
+	User   Role = "USER"
+)
+
+// Roles returns every role, most powerful first.
+func Roles() []Role { return []Role{Admin, Editor, User} }
+
+// Valid reports whether r is one of Roles.
+func (r Role) Valid() bool { return slices.Contains(Roles(), r) }
+
+// Kind says what sort of actor a Principal is.
+type Kind string
+
+// The kinds of actor.
+const (
+	KindAnonymous Kind = "anonymous"
+	KindUser      Kind = "user"
+	KindSite      Kind = "site"
+	KindProvider  Kind = "provider"
+	KindSystem    Kind = "system"
+)
+
+// Principal is the acting party of a request, a job or a command.
+type Principal struct {
+	Kind Kind
+	// ID names the actor within its kind: a user's number, a site's UUID, a
+	// provider's name, a system actor's name.
+	ID        string
+	UserID    int64  // set for KindUser
+	Role      Role   // set for KindUser
+	SessionID string // set when a session vouches for it
+	Address   netip.Addr
+	RequestID string
+}
+
+// System is Waypost acting by itself: a job, a command, a start-up step.
+func System(name string) Principal { return Principal{Kind: KindSystem, ID: name} }
+
+// Provider is a webhook provider whose signature was verified.
+func Provider(name string) Principal { return Principal{Kind: KindProvider, ID: name} }
+
+// Site is a site key or a secret site API key.
+func Site(id string) Principal { return Principal{Kind: KindSite, ID: id} }
+
+// Account is a signed-in user.
+func Account(id int64, role Role, session string) Principal {
+	return Principal{Kind: KindUser, ID: strconv.FormatInt(id, 10), UserID: id, Role: role, SessionID: session}
+}
+
+// Is reports whether p is a signed-in user with one of roles.
+func (p Principal) Is(roles ...Role) bool {
+	return p.Kind == KindUser && slices.Contains(roles, p.Role)
+}
+
+type contextKey struct{}
+
+// NewContext returns ctx with p as its acting principal.
+func NewContext(ctx context.Context, p Principal) context.Context {
+	return context.WithValue(ctx, contextKey{}, p)
+}
+
+// FromContext returns the acting principal, the anonymous one when none is set.
+func FromContext(ctx context.Context) Principal {
+	if p, ok := ctx.Value(contextKey{}).(Principal); ok {
+		return p
+	}
+	return Principal{Kind: KindAnonymous}
+}
