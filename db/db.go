@@ -52,6 +52,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	params := cfg.ConnConfig.RuntimeParams
 	params["role"] = AppRole
 	params["timezone"] = "UTC"
+	// Queries over many partitions look costly enough to be compiled, which takes
+	// longer (measured: 420 ms) than they do (4 ms).
+	params["jit"] = "off"
 	if params["application_name"] == "" {
 		params["application_name"] = "waypost"
 	}

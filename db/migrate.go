@@ -105,6 +105,38 @@ func Status(ctx context.Context, ownerURL string) ([]Migration, error) {
 	return list, err
 }
 
+// IsCurrent reports whether Migrate would find nothing to do. It returns ErrNewer
+// when the database is ahead.
+func IsCurrent(ctx context.Context, ownerURL string) (bool, error) {
+	conn, err := pgx.Connect(ctx, ownerURL)
+	if err != nil {
+		return false, fmt.Errorf("db: cannot connect as the owner: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	applied, err := appliedVersion(ctx, conn)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("db: read the applied version: %w", err)
+	case applied > newestVersion():
+		return false, ErrNewer
+	case applied < newestVersion():
+		return false, nil
+	}
+	latest, err := riverVersion()
+	if err != nil {
+		return false, err
+	}
+	var river int
+	err = conn.QueryRow(ctx, `select coalesce(max(version), 0) from river_migration where line = 'main'`).Scan(&river)
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == "42P01" {
+		return false, nil // a crash between the two migrators left no such table
+	}
+	if err != nil {
+		return false, fmt.Errorf("db: read River's applied version: %w", err)
+	}
+	return river >= latest, nil
+}
+
 // CheckMigrated returns nil when the database has exactly this binary's
 // migrations, ErrPending when it lacks some, ErrNewer when it has more.
 func (d *DB) CheckMigrated(ctx context.Context) error {
@@ -207,6 +239,19 @@ end $$`)
 	return nil
 }
 
+// riverVersion is the newest of River's migrations in this binary.
+func riverVersion() (int, error) {
+	m, err := rivermigrate.New(riverpgxv5.New(nil), nil)
+	if err != nil {
+		return 0, fmt.Errorf("db: river: %w", err)
+	}
+	newest := 0
+	for _, v := range m.AllVersions() {
+		newest = max(newest, v.Version)
+	}
+	return newest, nil
+}
+
 func checkNotNewer(ctx context.Context, pool *pgxpool.Pool) error {
 	applied, err := appliedVersion(ctx, pool)
 	if err != nil {
@@ -219,13 +264,15 @@ func checkNotNewer(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // appliedVersion is 0 for a database that was never migrated.
-func appliedVersion(ctx context.Context, pool *pgxpool.Pool) (int64, error) {
+func appliedVersion(ctx context.Context, q interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (int64, error) {
 	var exists bool
-	if err := pool.QueryRow(ctx, `select to_regclass($1) is not null`, goose.DefaultTablename).Scan(&exists); err != nil || !exists {
+	if err := q.QueryRow(ctx, `select to_regclass($1) is not null`, goose.DefaultTablename).Scan(&exists); err != nil || !exists {
 		return 0, err
 	}
 	var version int64
-	err := pool.QueryRow(ctx, `select coalesce(max(version_id), 0) from `+goose.DefaultTablename+` where is_applied`).Scan(&version)
+	err := q.QueryRow(ctx, `select coalesce(max(version_id), 0) from `+goose.DefaultTablename+` where is_applied`).Scan(&version)
 	return version, err
 }
 

@@ -1,0 +1,63 @@
+package dbtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waypost/waypost/db/embedded"
+	"github.com/waypost/waypost/db/embedded/filelock"
+	"github.com/waypost/waypost/db/embedded/process"
+)
+
+// remove deletes a run's directory with its server, wherever that lies.
+func remove(dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	err := embedded.Remove(ctx, filepath.Join(dir, dataDir))
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+// sweep removes what earlier runs left whose keeper was killed. What it cannot
+// remove stays for the next: it is no reason to fail this run.
+func sweep(current testRun) {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), fmt.Sprintf("%s%d-*", dirPrefix, os.Geteuid())))
+	if err != nil {
+		slog.Warn("cannot look for earlier runs", "error", err)
+		return
+	}
+	for _, dir := range dirs {
+		if dir == current.dir() || parentAlive(dir) {
+			continue
+		}
+		if err := removeRun(dir); err != nil {
+			slog.Warn("cannot remove an earlier run", "dir", dir, "error", err)
+		}
+	}
+}
+
+// parentAlive errs on the side of true: a pid may have been given anew.
+func parentAlive(dir string) bool {
+	var pid int
+	rest := strings.TrimPrefix(filepath.Base(dir), fmt.Sprintf("%s%d-", dirPrefix, os.Geteuid()))
+	if _, err := fmt.Sscanf(rest, "%d-", &pid); err != nil {
+		return true
+	}
+	_, err := process.Lookup(pid)
+	return err == nil
+}
+
+func removeRun(dir string) error {
+	if err := makeOwn(dir); err != nil {
+		return err
+	}
+	lease, free, err := filelock.TryExclusive(filepath.Join(dir, leaseFile))
+	if err != nil || !free {
+		return err
+	}
+	return errors.Join(remove(dir), lease.Release())
+}

@@ -1,0 +1,86 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// The roles of every private server.
+const (
+	AdminRole = "postgres"      // superuser: makes databases and roles
+	OwnerRole = "waypost_owner" // owns the databases; migrations run as it
+	AppRole   = "waypost_app"   // what the application connects as; owns nothing
+)
+
+// AdminURL is the connection string of the superuser.
+func (s *Server) AdminURL(database string) string { return s.url(AdminRole, database) }
+
+// OwnerURL is the connection string of the databases' owner, for migrations.
+func (s *Server) OwnerURL(database string) string { return s.url(OwnerRole, database) }
+
+// AppURL is the connection string of the application.
+func (s *Server) AppURL(database string) string { return s.url(AppRole, database) }
+
+func (s *Server) url(role, database string) string {
+	u := url.URL{
+		Scheme:   "postgres",
+		User:     url.User(role),
+		Path:     "/" + database,
+		RawQuery: url.Values{"host": {s.socketDir}, "port": {"5432"}, "sslmode": {"disable"}}.Encode(),
+	}
+	return u.String()
+}
+
+// EnsureDatabase makes the database, owned by OwnerRole, unless it exists.
+func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
+	conn, err := pgx.Connect(ctx, s.AdminURL("postgres"))
+	if err != nil {
+		return fmt.Errorf("embedded: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var exists bool
+	if err := conn.QueryRow(ctx, `select exists (select from pg_database where datname = $1)`, name).Scan(&exists); err != nil {
+		return fmt.Errorf("embedded: look for database %s: %w", name, err)
+	}
+	if exists {
+		return nil
+	}
+	_, err = conn.Exec(ctx, `create database `+pgx.Identifier{name}.Sanitize()+` owner `+OwnerRole)
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && (pe.Code == "42P04" || pe.Code == "23505") {
+		return nil // an attached process was quicker
+	}
+	if err != nil {
+		return fmt.Errorf("embedded: create database %s: %w", name, err)
+	}
+	return nil
+}
+
+// ensureRoles also proves that the server answers.
+func (s *Server) ensureRoles(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.AdminURL("postgres"))
+	if err != nil {
+		return fmt.Errorf("embedded: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	_, err = conn.Exec(ctx, `do $$
+begin
+    if not exists (select from pg_roles where rolname = '`+OwnerRole+`') then
+        create role `+OwnerRole+` login;
+    end if;
+    if not exists (select from pg_roles where rolname = '`+AppRole+`') then
+        create role `+AppRole+` login;
+    end if;
+    if not pg_has_role('`+OwnerRole+`', '`+AppRole+`', 'member') then
+        grant `+AppRole+` to `+OwnerRole+`;
+    end if;
+end $$`)
+	if err != nil {
+		return fmt.Errorf("embedded: roles: %w", err)
+	}
+	return nil
+}
