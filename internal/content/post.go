@@ -1,0 +1,78 @@
+// Package content is what accounts write and publish.
+package content
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/fault"
+)
+
+// Bounds of a post's fields, in characters.
+const (
+	MaxTitle = 200
+	MaxBody  = 100_000
+	MaxTags  = 10
+	MaxTag   = 50
+)
+
+// Post is a short text by an account.
+type Post struct {
+	ID        int64
+	AuthorID  int64
+	Title     string
+	Body      string
+	Tags      []string // in the author's order; never nil
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// NewPost is what CreatePost needs.
+type NewPost struct {
+	AuthorID int64
+	Title    string
+	Body     string
+	Tags     []string
+}
+
+func (n NewPost) validate() error {
+	details := map[string]string{}
+	if !within(n.Title, MaxTitle) {
+		details["title"] = fmt.Sprintf("Needs 1 to %d characters.", MaxTitle)
+	}
+	if !within(n.Body, MaxBody) {
+		details["body"] = fmt.Sprintf("Needs 1 to %d characters.", MaxBody)
+	}
+	if len(n.Tags) > MaxTags {
+		details["tags"] = fmt.Sprintf("Has at most %d tags.", MaxTags)
+	}
+	for i, tag := range n.Tags {
+		if !within(tag, MaxTag) {
+			details[fmt.Sprintf("tags[%d]", i)] = fmt.Sprintf("Needs 1 to %d characters.", MaxTag)
+		}
+	}
+	if len(details) > 0 {
+		return fault.Validation(details)
+	}
+	return nil
+}
+
+// within says that s is storable text of 1 to most characters.
+func within(s string, most int) bool {
+	return storable(s) && s != "" && utf8.RuneCountInString(s) <= most
+}
+
+// storable says that PostgreSQL can hold s as text.
+func storable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
+}
+
+func fromRow(r dbsqlc.Post) Post {
+	return Post{
+		ID: r.ID, AuthorID: r.AuthorID, Title: r.Title, Body: r.Body, Tags: r.Tags,
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+}

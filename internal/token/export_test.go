@@ -1,0 +1,52 @@
+package token
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// PlantKey stores a signing key that the test knows.
+func PlantKey(ctx context.Context, o Options, kid string, key *ecdsa.PrivateKey) error {
+	o = o.withDefaults()
+	w, err := newWrapper(o.SecretKey)
+	if err != nil {
+		return err
+	}
+	plain, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	wrapped, err := w.wrap(plain, kid, o.Random)
+	if err != nil {
+		return err
+	}
+	spki, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return err
+	}
+	return o.DB.InTx(ctx, identity.System("test"), func(ctx context.Context, tx pgx.Tx) error {
+		return dbsqlc.New().InsertSigningKey(ctx, tx, dbsqlc.InsertSigningKeyParams{
+			Kid: kid, PublicKey: spki, PrivateKey: wrapped, WrappingKeyID: w.id, CreatedAt: o.Now(),
+		})
+	})
+}
+
+// WithoutDatabase makes a service with a fresh key of its own.
+func WithoutDatabase(issuer string) *Service {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	return &Service{
+		opts: Options{Issuer: issuer}.withDefaults(),
+		keys: keyring{kid: "k", private: key, public: map[string]*ecdsa.PublicKey{"k": &key.PublicKey}},
+	}
+}
