@@ -1,0 +1,250 @@
+// Package groupcommit lets concurrent writers share transactions: what waits
+// while one batch is being committed becomes the next batch, and each caller is
+// answered only after its batch's COMMIT. There is no timer, so a lone caller
+// waits for nobody.
+package groupcommit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waypost/waypost/internal/fault"
+)
+
+// What Submit returns instead of waiting; both are of kind Unavailable.
+var (
+	ErrFull   = fault.New(fault.Unavailable, fault.CodeUnavailable, "Too much is waiting to be stored. Try again shortly.").After(time.Second)
+	ErrClosed = fault.New(fault.Unavailable, fault.CodeUnavailable, "The service is stopping. Try again shortly.").After(2 * time.Second)
+)
+
+// Flush commits items in one transaction and returns one result for each, in
+// their order. An error means that nothing of items was committed, or, when it
+// is of kind Unavailable, that this is unknown.
+type Flush[T, R any] func(ctx context.Context, items []T) ([]R, error)
+
+// Options configure a Group. The zero value is usable.
+type Options[T any] struct {
+	// Flushers is the number of batches committed at the same time; default 2.
+	// More make smaller batches.
+	Flushers int
+	// MaxBatch is the number of items in one batch; default 128.
+	MaxBatch int
+	// MaxQueued is the number of items that may wait for a flusher; default 1024.
+	MaxQueued int
+	// Size gives an item's memory in bytes; nil leaves the two limits below off.
+	Size func(T) int
+	// MaxBatchBytes and MaxQueuedBytes bound the sums of Size; defaults 8 MiB and
+	// 64 MiB. An item above a limit goes alone.
+	MaxBatchBytes, MaxQueuedBytes int
+	// FlushTimeout bounds one call of Flush; default 5 s.
+	FlushTimeout time.Duration
+	// Isolate reports whether err may be the fault of single items, so that the
+	// batch is tried again by halves and only the faulty items fail. The default
+	// is true for all but kind Unavailable and an ended context.
+	Isolate func(err error) bool
+}
+
+func (o Options[T]) withDefaults() Options[T] {
+	orDefault := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	orDefault(&o.Flushers, 2)
+	orDefault(&o.MaxBatch, 128)
+	orDefault(&o.MaxQueued, 1024)
+	orDefault(&o.MaxBatchBytes, 8<<20)
+	orDefault(&o.MaxQueuedBytes, 64<<20)
+	if o.Size == nil {
+		o.Size = func(T) int { return 0 }
+	}
+	if o.FlushTimeout <= 0 {
+		o.FlushTimeout = 5 * time.Second
+	}
+	if o.Isolate == nil {
+		o.Isolate = func(err error) bool {
+			return fault.KindOf(err) != fault.Unavailable &&
+				!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
+		}
+	}
+	return o
+}
+
+// Group is a bounded queue and its flushers.
+type Group[T, R any] struct {
+	o     Options[T]
+	flush Flush[T, R]
+
+	ctx      context.Context // ends when Close gives up waiting
+	cancel   context.CancelFunc
+	flushers sync.WaitGroup
+
+	mu      sync.Mutex
+	arrived *sync.Cond // queue or closed changed
+	queue   []*entry[T, R]
+	bytes   int // sum of the queued entries' sizes
+	closed  bool
+}
+
+type entry[T, R any] struct {
+	item   T
+	size   int
+	result chan outcome[R] // holds one, so that a flusher never waits for a caller
+}
+
+type outcome[R any] struct {
+	value R
+	err   error
+}
+
+// New starts a group. Close ends it.
+func New[T, R any](o Options[T], flush Flush[T, R]) *Group[T, R] {
+	g := &Group[T, R]{o: o.withDefaults(), flush: flush}
+	g.arrived = sync.NewCond(&g.mu)
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	for range g.o.Flushers {
+		g.flushers.Go(g.run)
+	}
+	return g
+}
+
+// Submit hands item to a flusher and waits for its batch. It returns the item's
+// result after COMMIT, ErrFull or ErrClosed at once, or Flush's error. When ctx
+// ends first it returns ctx's error, and an item already with a flusher may yet
+// be committed.
+func (g *Group[T, R]) Submit(ctx context.Context, item T) (R, error) {
+	var none R
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	e := &entry[T, R]{item: item, size: g.o.Size(item), result: make(chan outcome[R], 1)}
+	if err := g.enqueue(e); err != nil {
+		return none, err
+	}
+	select {
+	case out := <-e.result:
+		return out.value, out.err
+	case <-ctx.Done():
+		g.withdraw(e)
+		return none, ctx.Err()
+	}
+}
+
+// Close refuses new items, waits until the waiting ones are committed and the
+// flushers have ended. When ctx ends first it cancels the flushes under way and
+// returns ctx's error after they have returned; no caller is left waiting.
+func (g *Group[T, R]) Close(ctx context.Context) error {
+	g.mu.Lock()
+	g.closed = true
+	g.arrived.Broadcast()
+	g.mu.Unlock()
+	defer g.cancel()
+	stop := context.AfterFunc(ctx, g.cancel)
+	g.flushers.Wait()
+	if !stop() {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (g *Group[T, R]) enqueue(e *entry[T, R]) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch waiting := len(g.queue); {
+	case g.closed:
+		return ErrClosed
+	case waiting >= g.o.MaxQueued, waiting > 0 && g.bytes+e.size > g.o.MaxQueuedBytes:
+		return ErrFull
+	}
+	g.queue = append(g.queue, e)
+	g.bytes += e.size
+	g.arrived.Signal()
+	return nil
+}
+
+// withdraw removes an entry whose caller has gone, if no flusher has it yet.
+func (g *Group[T, R]) withdraw(e *entry[T, R]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.queue, e); i >= 0 {
+		g.queue = slices.Delete(g.queue, i, i+1)
+		g.bytes -= e.size
+	}
+}
+
+func (g *Group[T, R]) run() {
+	for {
+		batch := g.take()
+		if len(batch) == 0 {
+			return
+		}
+		g.commit(batch)
+	}
+}
+
+// take waits for entries and returns the next batch, empty once closed and drained.
+func (g *Group[T, R]) take() []*entry[T, R] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for len(g.queue) == 0 && !g.closed {
+		g.arrived.Wait()
+	}
+	n, bytes := 0, 0
+	for n < min(len(g.queue), g.o.MaxBatch) && (n == 0 || bytes+g.queue[n].size <= g.o.MaxBatchBytes) {
+		bytes += g.queue[n].size
+		n++
+	}
+	batch := slices.Clone(g.queue[:n])
+	g.queue = slices.Delete(g.queue, 0, n)
+	g.bytes -= bytes
+	return batch
+}
+
+// commit flushes batch and answers its callers, halving it where one item may
+// have failed the others.
+func (g *Group[T, R]) commit(batch []*entry[T, R]) {
+	values, err := g.try(batch)
+	if err != nil && len(batch) > 1 && g.o.Isolate(err) {
+		half := len(batch) / 2
+		g.commit(batch[:half])
+		g.commit(batch[half:])
+		return
+	}
+	for i, e := range batch {
+		if err != nil {
+			e.result <- outcome[R]{err: err}
+			continue
+		}
+		e.result <- outcome[R]{value: values[i]}
+	}
+}
+
+// try is one call of Flush, with a panic turned into an error so that no caller
+// waits for ever.
+func (g *Group[T, R]) try(batch []*entry[T, R]) ([]R, error) {
+	ctx, cancel := context.WithTimeout(g.ctx, g.o.FlushTimeout)
+	defer cancel()
+	items := make([]T, len(batch))
+	for i, e := range batch {
+		items[i] = e.item
+	}
+	var values []R
+	var err error
+	func() {
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("groupcommit: flush panicked: %v\n%s", v, debug.Stack())
+			}
+		}()
+		values, err = g.flush(ctx, items)
+	}()
+	if err == nil && len(values) != len(items) {
+		err = fmt.Errorf("groupcommit: flush returned %d results for %d items", len(values), len(items))
+	}
+	return values, err
+}

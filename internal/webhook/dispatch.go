@@ -1,0 +1,174 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+var (
+	errHandlerFailed = errors.New("webhook: the handler failed")
+	errOverrun       = errors.New("webhook: the handler overran its time budget")
+	errLeaseLost     = errors.New("webhook: the lease ran out and another instance has the event")
+	errInterrupted   = errors.New("webhook: interrupted")
+)
+
+// dispatch runs the claimed event's handler and returns the outcome, or Pending
+// when it takes longer than a sender waits; the work then goes on. The caller has
+// entered.
+func (r *Receiver) dispatch(ctx context.Context, p identity.Principal, c claim) Status {
+	ctx = context.WithoutCancel(ctx)
+	done := make(chan Status, 1)
+	r.working.Go(func() { done <- r.handle(ctx, p, c) })
+	answer := time.NewTimer(r.o.AnswerAfter)
+	defer answer.Stop()
+	select {
+	case s := <-done:
+		return s
+	case <-answer.C:
+		return Pending
+	}
+}
+
+// handle runs the handler under its budget and makes the outcome durable. It
+// returns Pending where that could not be done; the sweep then decides.
+func (r *Receiver) handle(ctx context.Context, p identity.Principal, c claim) Status {
+	h := r.o.Registry.handler(c.event.Provider, c.event.Type)
+	if h == nil {
+		return r.record(ctx, c, failure{})
+	}
+	budget, cancel := context.WithTimeout(ctx, r.o.Budget)
+	defer cancel()
+	e := execute(budget, h, c.event)
+	select {
+	case <-e.finished:
+		return r.conclude(ctx, c, e.failure)
+	case <-e.wanted:
+		return r.handleInTx(ctx, p, c, e)
+	case <-budget.Done():
+		s := r.record(ctx, c, r.overrun())
+		<-e.finished
+		return s
+	}
+}
+
+// handleInTx gives the handler its transaction and commits it with the outcome.
+func (r *Receiver) handleInTx(ctx context.Context, p identity.Principal, c claim, e *execution) Status {
+	// The outcome is written after the handler's budget, so it has time of its own.
+	txCtx, cancel := context.WithTimeout(ctx, r.o.Budget+r.o.StoreTimeout)
+	defer cancel()
+	granted, overrun := false, Pending
+	err := r.o.DB.InTx(txCtx, p, func(txCtx context.Context, tx pgx.Tx) error {
+		granted = true
+		e.grant(tx, nil)
+		select {
+		case <-e.finished:
+		case <-e.ctx.Done():
+			// Recorded at once, over another connection: this one is the handler's
+			// until it returns.
+			overrun = r.record(ctx, c, r.overrun())
+			<-e.finished
+			return errOverrun
+		}
+		return r.completeInTx(txCtx, tx, c, e.failure)
+	})
+	if !granted {
+		e.grant(nil, err)
+		<-e.finished
+	}
+	switch {
+	case err == nil:
+		return Processed
+	case errors.Is(err, errOverrun):
+		return overrun
+	case errors.Is(err, errHandlerFailed):
+		return r.conclude(ctx, c, e.failure)
+	case granted && !isAway(err) && !errors.Is(err, errLeaseLost) && !errors.Is(err, errInterrupted):
+		// The database refused what the handler wrote: a deferred constraint, or a
+		// statement that failed without the handler saying so.
+		return r.record(ctx, c, failure{text: sanitize(err.Error())})
+	}
+	r.o.Logger.WarnContext(ctx, "webhook event left to the sweep", "event", c.event.ID, "provider", c.event.Provider, "error", err)
+	return Pending
+}
+
+// completeInTx writes the outcome into the handler's transaction; an error rolls
+// both back.
+func (r *Receiver) completeInTx(ctx context.Context, tx pgx.Tx, c claim, f failure) error {
+	if f.text != "" {
+		if tx.Conn().IsClosed() && isAway(f.err) {
+			return db.ErrUnavailable.Because(f.err) // not the handler's failure
+		}
+		return errHandlerFailed
+	}
+	if err := r.interrupt(AfterHandler, c.event.ID); err != nil {
+		return err
+	}
+	held, err := r.store.complete(ctx, tx, c, r.o.Now())
+	if err != nil {
+		return err
+	}
+	if !held {
+		return errLeaseLost
+	}
+	return r.interrupt(BeforeCommit, c.event.ID)
+}
+
+// conclude records how a handler ended whose effects, if any, are not in a
+// transaction of ours.
+func (r *Receiver) conclude(ctx context.Context, c claim, f failure) Status {
+	if f.text != "" {
+		r.o.Logger.WarnContext(ctx, "webhook handler failed", "event", c.event.ID, "provider", c.event.Provider,
+			"event_type", c.event.Type, "error", f.text, "stack", string(f.stack))
+	}
+	if err := r.interrupt(AfterHandler, c.event.ID); err != nil {
+		return Pending
+	}
+	return r.record(ctx, c, f)
+}
+
+// record makes an outcome durable in a group. Where it can't be, or the lease is
+// lost, the event is as good as pending.
+func (r *Receiver) record(ctx context.Context, c claim, f failure) Status {
+	o := outcome{id: c.event.ID, lease: c.lease, status: Processed, at: r.o.Now()}
+	if f.text != "" {
+		o.status, o.text = Failed, f.text
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.o.StoreTimeout)
+	defer cancel()
+	held, err := r.outcomes.Submit(ctx, o)
+	if err == nil && !held {
+		err = errLeaseLost
+	}
+	if err != nil {
+		r.o.Logger.WarnContext(ctx, "webhook outcome not recorded", "event", c.event.ID, "provider", c.event.Provider, "error", err)
+		return Pending
+	}
+	return o.status
+}
+
+func (r *Receiver) overrun() failure {
+	return failure{text: fmt.Sprintf("the handler ran longer than its time budget of %v", r.o.Budget), err: errOverrun}
+}
+
+func (r *Receiver) interrupt(b Boundary, id uuid.UUID) error {
+	if err := r.o.Interrupt(b, id); err != nil {
+		return fmt.Errorf("%w: %w", errInterrupted, err)
+	}
+	return nil
+}
+
+// isAway reports whether err means that the database can't be reached now. The
+// end of a handler's own context does not mean that.
+func isAway(err error) bool {
+	return err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) &&
+		fault.KindOf(db.Translate(err)) == fault.Unavailable
+}

@@ -1,0 +1,184 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/internal/webhook"
+)
+
+const (
+	paymentSecret  = "payment secret"
+	codeHostSecret = "code host secret"
+	patience       = 30 * time.Second // for what must happen, however slow the machine
+)
+
+// fixture is a database with a table for handlers' effects.
+type fixture struct {
+	db    *db.DB
+	admin *pgx.Conn
+}
+
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	d, urls := dbtest.NewWithURL(t)
+	admin, err := pgx.Connect(t.Context(), urls.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Close(context.Background()) })
+	f := fixture{db: d, admin: admin}
+	f.exec(t, `create table effects (
+		event  uuid not null,
+		once   int,
+		constraint effects_once unique (once) deferrable initially deferred);
+		grant select, insert on effects to waypost_app`)
+	return f
+}
+
+func (f fixture) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := f.admin.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f fixture) count(t *testing.T, sql string, args ...any) int {
+	t.Helper()
+	var n int
+	if err := f.admin.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// expireLeases makes every event that is pending look left behind.
+func (f fixture) expireLeases(t *testing.T) {
+	t.Helper()
+	f.exec(t, `update webhook_events set lease_until = now() - interval '1 second' where status = 'pending'`)
+}
+
+type setup struct {
+	secrets  map[string]string
+	change   func(*webhook.Options)
+	bindings []webhook.Binding
+}
+
+func secrets() map[string]string {
+	return map[string]string{"PAYMENT_WEBHOOK_SECRET": paymentSecret, "CODEHOST_WEBHOOK_SECRET": codeHostSecret}
+}
+
+func (f fixture) receiver(t *testing.T, s setup) *webhook.Receiver {
+	t.Helper()
+	registry, err := webhook.NewRegistry([]webhook.Registration{webhook.Payment(), webhook.CodeHost()}, s.bindings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.secrets == nil {
+		s.secrets = secrets()
+	}
+	o := webhook.Options{
+		DB: f.db, Registry: registry, Logger: slog.New(slog.DiscardHandler),
+		LookupSecret: func(name string) string { return s.secrets[name] },
+	}
+	if s.change != nil {
+		s.change(&o)
+	}
+	r, err := webhook.NewReceiver(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := r.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return r
+}
+
+// signed makes a delivery as the provider sends it.
+func signed(t testing.TB, provider, eventType, externalID, data string) webhook.Inbound {
+	t.Helper()
+	registry, err := webhook.NewRegistry([]webhook.Registration{webhook.Payment(), webhook.CodeHost()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := map[string]string{"payment": paymentSecret, "codehost": codeHostSecret}[provider]
+	body, h, err := registry.Compose(provider, webhook.TestDelivery{
+		EventType: eventType, ExternalID: externalID, Data: []byte(data), Secret: secret, Now: time.Now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return webhook.Inbound{Provider: provider, Header: h, Body: body}
+}
+
+func mustReceive(t *testing.T, r *webhook.Receiver, in webhook.Inbound) webhook.Receipt {
+	t.Helper()
+	got, err := r.Receive(t.Context(), in)
+	if err != nil {
+		t.Fatalf("Receive: %v", err)
+	}
+	return got
+}
+
+func mustFind(t *testing.T, r *webhook.Receiver, id uuid.UUID) webhook.Record {
+	t.Helper()
+	rec, err := r.Find(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec
+}
+
+// eventually waits until the event has the status.
+func eventually(t *testing.T, r *webhook.Receiver, id uuid.UUID, want webhook.Status) webhook.Record {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		rec, err := r.Find(ctx, id)
+		if err == nil && rec.Status == want {
+			return rec
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("event %s never became %s: %+v, %v", id, want, rec, err)
+		}
+	}
+}
+
+// inTx is a handler whose effect is one row in its transaction.
+func inTx(ctx context.Context, d *webhook.Delivery) error {
+	tx, err := d.Tx(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `insert into effects (event) values ($1)`, d.Event.ID)
+	return err
+}
+
+// counting counts the calls of a handler that needs no transaction.
+func counting(n *atomic.Int64) webhook.Handler {
+	return func(context.Context, *webhook.Delivery) error {
+		n.Add(1)
+		return nil
+	}
+}
+
+var errHandler = errors.New("the card was declined")
+
+func failing(context.Context, *webhook.Delivery) error { return errHandler }
+
+func eventID(i int) string { return fmt.Sprintf("evt_%04d", i) }

@@ -1,0 +1,272 @@
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/internal/groupcommit"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/webhook/signature"
+)
+
+// Boundary is a point between two steps of a delivery's way.
+type Boundary string
+
+// The boundaries, in the order in which a delivery passes them.
+const (
+	AfterVerify  Boundary = "verified"
+	AfterExtract Boundary = "extracted"
+	AfterStore   Boundary = "stored"          // durable, the handler not started
+	AfterHandler Boundary = "handled"         // returned; its effects and its outcome are not committed
+	BeforeCommit Boundary = "outcome written" // in the handler's transaction
+	AfterOutcome Boundary = "outcome durable" // the sender not answered
+)
+
+// Options configure a Receiver.
+type Options struct {
+	DB       *db.DB       // mandatory
+	Registry *Registry    // mandatory
+	Logger   *slog.Logger // mandatory
+	// LookupSecret returns an environment variable at the moment of a request, ""
+	// when it is unset. Mandatory.
+	LookupSecret func(name string) string
+
+	// Budget is a handler's time; default 10 s.
+	Budget time.Duration
+	// AnswerAfter is when a sender is answered although the handler still runs;
+	// default 8 s.
+	AnswerAfter time.Duration
+	// StoreTimeout bounds the wait for the database to store a delivery or an
+	// outcome; default 5 s.
+	StoreTimeout time.Duration
+	// Lease is how long an event that is being handled is nobody else's. It must
+	// exceed Budget; default Budget + 10 s.
+	Lease time.Duration
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// NewID makes an event's UUIDv7; default uuid.NewV7.
+	NewID func() (uuid.UUID, error)
+	// Interrupt, when set, is called at every boundary; with an error the work stops
+	// there as if the process had died, with nothing undone and nothing recorded.
+	// For tests.
+	Interrupt func(Boundary, uuid.UUID) error
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.DB == nil:
+		return errors.New("webhook: no database")
+	case o.Registry == nil:
+		return errors.New("webhook: no registry")
+	case o.Logger == nil:
+		return errors.New("webhook: no logger")
+	case o.LookupSecret == nil:
+		return errors.New("webhook: no way to look up secrets")
+	case o.Lease <= o.Budget:
+		return errors.New("webhook: a lease must exceed the handlers' time budget")
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	orDefault := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	orDefault(&o.Budget, 10*time.Second)
+	orDefault(&o.AnswerAfter, 8*time.Second)
+	orDefault(&o.StoreTimeout, 5*time.Second)
+	orDefault(&o.Lease, o.Budget+10*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = uuid.NewV7
+	}
+	if o.Interrupt == nil {
+		o.Interrupt = func(Boundary, uuid.UUID) error { return nil }
+	}
+	return o
+}
+
+// Receiver takes deliveries in and has them handled. It is safe for concurrent
+// use, and for several instances on one database.
+type Receiver struct {
+	o        Options
+	store    store
+	arrivals *groupcommit.Group[row, arrival]
+	outcomes *groupcommit.Group[outcome, bool]
+
+	mu      sync.RWMutex // makes closed and the start of work one decision
+	closed  bool
+	working sync.WaitGroup
+}
+
+// NewReceiver starts a receiver. Close ends it.
+func NewReceiver(o Options) (*Receiver, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	r := &Receiver{o: o, store: store{db: o.DB, lease: o.Lease, newLease: uuid.NewRandom}}
+	r.arrivals = groupcommit.New(groupcommit.Options[row]{Size: row.size, FlushTimeout: o.StoreTimeout}, r.store.insert)
+	r.outcomes = groupcommit.New(groupcommit.Options[outcome]{FlushTimeout: o.StoreTimeout}, r.store.record)
+	return r, nil
+}
+
+// BodyLimit returns the largest body in bytes that the provider may send, or
+// ErrProvider.
+func (r *Receiver) BodyLimit(provider string) (int64, error) {
+	p, err := r.o.Registry.Provider(provider)
+	return p.BodyLimit, err
+}
+
+// Receive verifies, stores and dispatches a delivery. The receipt says that it is
+// durable. Without one it returns ErrProvider, ErrSignature, ErrPayload with
+// details, or ErrStorage. The end of ctx stops nothing: a sender that hangs up has
+// delivered all the same.
+func (r *Receiver) Receive(ctx context.Context, in Inbound) (Receipt, error) {
+	if !r.enter() {
+		return Receipt{}, ErrStorage.Because(groupcommit.ErrClosed)
+	}
+	defer r.working.Done()
+	ctx = context.WithoutCancel(ctx)
+
+	p, err := r.o.Registry.Provider(in.Provider)
+	if err != nil {
+		return Receipt{}, err
+	}
+	now := r.o.Now()
+	if err := r.verify(p, in, now); err != nil {
+		r.o.Logger.WarnContext(ctx, "webhook refused", "provider", p.Name, "reason", err)
+		return Receipt{}, ErrSignature.Because(err)
+	}
+	event, err := r.read(p, in, now)
+	if err != nil {
+		return Receipt{}, err
+	}
+	handler := r.o.Registry.handler(event.Provider, event.Type)
+	stored, err := r.persist(ctx, event, handler != nil)
+	if err != nil {
+		r.o.Logger.ErrorContext(ctx, "webhook not stored", "provider", p.Name, "error", err)
+		return Receipt{}, ErrStorage.Because(err)
+	}
+	receipt := Receipt{Status: Processed, ID: stored.id, EventType: event.Type, ExternalID: event.ExternalID}
+	switch {
+	case stored.duplicate:
+		receipt.Status = Skipped
+	case handler != nil:
+		if err := r.interrupt(AfterStore, event.ID); err != nil {
+			return Receipt{}, err
+		}
+		principal := identity.FromContext(ctx)
+		principal.Kind, principal.ID = identity.KindProvider, p.Name
+		receipt.Status = r.dispatch(ctx, principal, claim{event: event, lease: stored.lease})
+	}
+	if err := r.interrupt(AfterOutcome, event.ID); err != nil {
+		return Receipt{}, err
+	}
+	return receipt, nil
+}
+
+// Close refuses new work and waits for the handlers that run, at most until ctx
+// ends. What is not finished then stays pending, for the sweep of a later start.
+func (r *Receiver) Close(ctx context.Context) error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	idle := make(chan struct{})
+	go func() {
+		r.working.Wait()
+		close(idle)
+	}()
+	var err error
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		err = fmt.Errorf("webhook: handlers still running: %w", ctx.Err())
+	}
+	return errors.Join(err, r.arrivals.Close(ctx), r.outcomes.Close(ctx))
+}
+
+// enter counts a piece of work in, unless the receiver is closing.
+func (r *Receiver) enter() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.closed {
+		return false
+	}
+	r.working.Add(1)
+	return true
+}
+
+// verify tries the provider's secret and the one it replaced.
+func (r *Receiver) verify(p Registration, in Inbound, now time.Time) error {
+	secret := r.o.LookupSecret(p.SecretEnv)
+	if strings.TrimSpace(secret) == "" {
+		return signature.ErrNoSecret
+	}
+	err := p.Verifier.Verify([]byte(secret), in.Body, in.Header, now)
+	if previous := r.o.LookupSecret(p.SecretEnv + "_PREVIOUS"); err != nil && strings.TrimSpace(previous) != "" {
+		return p.Verifier.Verify([]byte(previous), in.Body, in.Header, now)
+	}
+	return err
+}
+
+// read makes the delivery an event. It returns ErrPayload with details.
+func (r *Receiver) read(p Registration, in Inbound, now time.Time) (Event, error) {
+	id, err := r.o.NewID()
+	if err != nil {
+		return Event{}, fmt.Errorf("webhook: new id: %w", err)
+	}
+	if err := r.interrupt(AfterVerify, id); err != nil {
+		return Event{}, err
+	}
+	e := Event{ID: id, Provider: p.Name, Body: in.Body, Header: redact(in.Header, p.Verifier.Headers()), CreatedAt: now.UTC().Truncate(time.Microsecond)}
+	e.Type, e.ExternalID, err = extract(p, in.Body, in.Header)
+	if err != nil {
+		details := map[string]string{"body": "Its event type and id cannot be extracted."}
+		if f, ok := errors.AsType[*FieldError](err); ok {
+			details = map[string]string{f.Field: f.Reason}
+		}
+		return Event{}, ErrPayload.Because(err).With(details)
+	}
+	return e, r.interrupt(AfterExtract, id)
+}
+
+// persist makes the event durable: as pending under a lease when a handler will
+// run, as processed when there is none.
+func (r *Receiver) persist(ctx context.Context, e Event, dispatch bool) (arrival, error) {
+	headers, err := json.Marshal(e.Header)
+	if err != nil {
+		return arrival{}, fmt.Errorf("webhook: headers: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.o.StoreTimeout)
+	defer cancel()
+	return r.arrivals.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: dispatch})
+}
+
+// redact copies the headers without the values that could be used again.
+func redact(h http.Header, secret []string) http.Header {
+	out := h.Clone()
+	for _, name := range slices.Concat(secret, []string{"Authorization", "Proxy-Authorization", "Cookie"}) {
+		name = http.CanonicalHeaderKey(name)
+		for i := range out[name] {
+			out[name][i] = "[redacted]"
+		}
+	}
+	return out
+}

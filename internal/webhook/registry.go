@@ -1,0 +1,195 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"sort"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Verifier proves that a delivery comes from its provider. Package signature has
+// some.
+type Verifier interface {
+	// Verify returns nil or why the delivery is refused. It reads its arguments only.
+	Verify(secret, body []byte, h http.Header, now time.Time) error
+	// Headers names the headers that carry the signature; they are stored redacted.
+	Headers() []string
+}
+
+// Extractor finds a delivery's event type and the provider's own event id, each
+// "" when the delivery names none. The body is well-formed JSON. What the sender
+// may know of an error is a *FieldError.
+type Extractor interface {
+	Extract(body []byte, h http.Header) (eventType, externalID string, err error)
+}
+
+// FieldError says what is wrong with an extracted field.
+type FieldError struct {
+	Field  string // "event_type", "external_id" or "body"
+	Reason string // a public sentence
+}
+
+// Error implements error.
+func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
+
+// Registration is one provider.
+type Registration struct {
+	// Name is the provider's path segment: 1 to 50 of a-z, 0-9, "-" and "_".
+	Name string
+	// SecretEnv names the environment variable with the signing secret. While
+	// SecretEnv+"_PREVIOUS" is set too, it is accepted as well.
+	SecretEnv string
+	Verifier  Verifier
+	Extractor Extractor
+	// BodyLimit is the largest body in bytes; 0 means 1 MiB, at most 64 MiB.
+	BodyLimit int64
+}
+
+const (
+	defaultBodyLimit = 1 << 20
+	maxBodyLimit     = 64 << 20
+)
+
+// Handler acts on an event. An error, a panic or an overrun of the time budget
+// makes the event failed; its text is kept for administrators. ctx ends with the
+// budget and has nothing to do with the provider's connection.
+type Handler func(ctx context.Context, d *Delivery) error
+
+// Delivery is an event in the hands of its handler.
+type Delivery struct {
+	Event Event
+	run   *execution
+}
+
+// Tx returns the transaction in which the event also becomes processed: what the
+// handler writes in it is committed if and only if the event is. It opens at the
+// first call; later calls return the same one. It is the receiver who commits and
+// rolls back. Effects made elsewhere happen at least once, so key them by
+// Event.ID.
+//
+// An error means that there is no transaction; the handler should return it. The
+// event is then tried again.
+func (d *Delivery) Tx(ctx context.Context) (pgx.Tx, error) { return d.run.begin(ctx) }
+
+// Binding ties a handler to a provider's events of one type, or, with the empty
+// type, to all those without a binding of their own.
+type Binding struct {
+	Provider  string
+	EventType string
+	Handler   Handler
+}
+
+// Handle makes a binding.
+func Handle(provider, eventType string, h Handler) Binding {
+	return Binding{Provider: provider, EventType: eventType, Handler: h}
+}
+
+// Registry is the set of providers and handlers. It never changes.
+type Registry struct {
+	providers map[string]Registration
+	handlers  map[bindingKey]Handler
+}
+
+type bindingKey struct{ provider, eventType string }
+
+var (
+	providerName = regexp.MustCompile(`^[a-z0-9_-]{1,50}$`)
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// NewRegistry checks every entry; its error names each faulty one.
+func NewRegistry(providers []Registration, bindings ...Binding) (*Registry, error) {
+	r := &Registry{providers: make(map[string]Registration, len(providers)), handlers: make(map[bindingKey]Handler, len(bindings))}
+	var errs []error
+	for _, p := range providers {
+		if p.BodyLimit == 0 {
+			p.BodyLimit = defaultBodyLimit
+		}
+		if err := r.checkProvider(p); err != nil {
+			errs = append(errs, fmt.Errorf("webhook: provider %q: %w", p.Name, err))
+			continue
+		}
+		r.providers[p.Name] = p
+	}
+	for _, b := range bindings {
+		if err := r.checkBinding(b); err != nil {
+			errs = append(errs, fmt.Errorf("webhook: handler of provider %q, event type %q: %w", b.Provider, b.EventType, err))
+			continue
+		}
+		r.handlers[bindingKey{b.Provider, b.EventType}] = b.Handler
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Registry) checkProvider(p Registration) error {
+	_, taken := r.providers[p.Name]
+	switch {
+	case !providerName.MatchString(p.Name):
+		return errors.New("a name is 1 to 50 of a-z, 0-9, - and _")
+	case taken:
+		return errors.New("registered twice")
+	case p.SecretEnv == "":
+		return errors.New("no name for its secret's environment variable")
+	case !variableName.MatchString(p.SecretEnv):
+		return fmt.Errorf("%q is no name of an environment variable", p.SecretEnv)
+	case p.Verifier == nil:
+		return errors.New("no verifier")
+	case p.Extractor == nil:
+		return errors.New("no extractor")
+	case p.BodyLimit < 0 || p.BodyLimit > maxBodyLimit:
+		return fmt.Errorf("a body limit is 1 to %d bytes", maxBodyLimit)
+	}
+	return nil
+}
+
+func (r *Registry) checkBinding(b Binding) error {
+	_, known := r.providers[b.Provider]
+	_, taken := r.handlers[bindingKey{b.Provider, b.EventType}]
+	switch {
+	case !known:
+		return errors.New("no such provider is registered")
+	case taken:
+		return errors.New("bound twice")
+	case b.Handler == nil:
+		return errors.New("no handler")
+	case utf8.RuneCountInString(b.EventType) > maxEventType:
+		return fmt.Errorf("an event type has at most %d characters", maxEventType)
+	}
+	return nil
+}
+
+// Provider returns the registration of that name, or ErrProvider.
+func (r *Registry) Provider(name string) (Registration, error) {
+	p, ok := r.providers[name]
+	if !ok {
+		return Registration{}, ErrProvider
+	}
+	return p, nil
+}
+
+// Providers returns every registration, by name.
+func (r *Registry) Providers() []Registration {
+	all := make([]Registration, 0, len(r.providers))
+	for _, p := range r.providers {
+		all = append(all, p)
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+	return all
+}
+
+// handler finds the exact binding, else the provider's catch-all, else nil.
+func (r *Registry) handler(provider, eventType string) Handler {
+	if h, ok := r.handlers[bindingKey{provider, eventType}]; ok {
+		return h
+	}
+	return r.handlers[bindingKey{provider, ""}]
+}

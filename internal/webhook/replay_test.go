@@ -1,0 +1,173 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/waypost/waypost/internal/webhook"
+)
+
+// store leaves one event in the state that handler leads to.
+func store(t *testing.T, f fixture, h webhook.Handler, want webhook.Status) webhook.Record {
+	t.Helper()
+	r := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", h)}})
+	got := mustReceive(t, r, signed(t, "payment", "paid", "evt_1", `{"amount":9007199254740993}`))
+	if got.Status != want {
+		t.Fatalf("stored as %s, want %s", got.Status, want)
+	}
+	return mustFind(t, r, got.ID)
+}
+
+func TestAReplayRunsTheHandlerOnTheStoredBytesAndRecordsTheOutcome(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	failed := store(t, f, failing, webhook.Failed)
+	if failed.HandlerError != errHandler.Error() {
+		t.Errorf("handler_error %q", failed.HandlerError)
+	}
+	again := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", failing)}})
+	rec, err := again.Replay(t.Context(), failed.ID, false)
+	if err != nil || rec.Status != webhook.Failed || rec.RetryCount != 1 || rec.HandlerError == "" || rec.ProcessedAt != nil {
+		t.Errorf("failing again: %+v, %v", rec, err)
+	}
+	var seen webhook.Event
+	mended := f.receiver(t, setup{secrets: map[string]string{}, bindings: []webhook.Binding{webhook.Handle("payment", "", func(ctx context.Context, d *webhook.Delivery) error {
+		seen = d.Event
+		return inTx(ctx, d)
+	})}})
+	rec, err = mended.Replay(t.Context(), failed.ID, false)
+	if err != nil || rec.Status != webhook.Processed || rec.RetryCount != 2 || rec.HandlerError != "" || rec.ProcessedAt == nil {
+		t.Errorf("mended: %+v, %v", rec, err)
+	}
+	if seen.ID != failed.ID || string(seen.Body) != string(failed.Body) || seen.RetryCount != 2 || seen.Type != "paid" ||
+		seen.ExternalID != "evt_1" || seen.Provider != "payment" || !seen.CreatedAt.Equal(failed.CreatedAt) || seen.Header.Get("Payment-Signature") != "[redacted]" {
+		t.Errorf("the handler saw %+v", seen)
+	}
+	if n := f.count(t, `select count(*) from effects`); n != 1 {
+		t.Errorf("%d effects", n)
+	}
+}
+
+func TestAProcessedEventIsReplayedOnlyByForce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	done := store(t, f, inTx, webhook.Processed)
+	r := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", inTx)}})
+	if _, err := r.Replay(t.Context(), done.ID, false); !errors.Is(err, webhook.ErrNotReplayable) {
+		t.Errorf("without force: %v", err)
+	}
+	rec, err := r.Replay(t.Context(), done.ID, true)
+	if err != nil || rec.Status != webhook.Processed || rec.RetryCount != 1 {
+		t.Errorf("with force: %+v, %v", rec, err)
+	}
+	if n := f.count(t, `select count(*) from effects`); n != 2 {
+		t.Errorf("%d effects", n)
+	}
+	for _, force := range []bool{false, true} {
+		if _, err := r.Replay(t.Context(), uuid.New(), force); !errors.Is(err, webhook.ErrEvent) {
+			t.Errorf("unknown id: %v", err)
+		}
+	}
+}
+
+func TestAPendingEventIsReplayedOnlyOnceItIsStale(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	release := make(chan struct{})
+	r := f.receiver(t, setup{
+		change: func(o *webhook.Options) { o.AnswerAfter = 10 * time.Millisecond; o.Budget = time.Hour },
+		bindings: []webhook.Binding{webhook.Handle("payment", "", func(context.Context, *webhook.Delivery) error {
+			<-release
+			return nil
+		})},
+	})
+	got := mustReceive(t, r, signed(t, "payment", "paid", "evt_1", `{}`))
+	for _, force := range []bool{false, true} {
+		if _, err := r.Replay(t.Context(), got.ID, force); !errors.Is(err, webhook.ErrInFlight) {
+			t.Errorf("while it is handled, force=%v: %v", force, err)
+		}
+	}
+	f.expireLeases(t)
+	other := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", inTx)}})
+	rec, err := other.Replay(t.Context(), got.ID, false)
+	if err != nil || rec.Status != webhook.Processed || rec.RetryCount != 1 {
+		t.Errorf("stale: %+v, %v", rec, err)
+	}
+	close(release)
+}
+
+func TestOfAHundredConcurrentReplaysOneRuns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	failed := store(t, f, failing, webhook.Failed)
+	var calls, ran, refused atomic.Int64
+	r := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", func(ctx context.Context, d *webhook.Delivery) error {
+		calls.Add(1)
+		return inTx(ctx, d)
+	})}})
+	var admins sync.WaitGroup
+	for range 100 {
+		admins.Go(func() {
+			rec, err := r.Replay(t.Context(), failed.ID, false)
+			switch {
+			case err == nil && rec.Status == webhook.Processed:
+				ran.Add(1)
+			case errors.Is(err, webhook.ErrInFlight), errors.Is(err, webhook.ErrNotReplayable):
+				refused.Add(1)
+			default:
+				t.Errorf("Replay: %+v, %v", rec, err)
+			}
+		})
+	}
+	admins.Wait()
+	rec := mustFind(t, r, failed.ID)
+	if ran.Load() != 1 || refused.Load() != 99 || calls.Load() != 1 || rec.RetryCount != 1 {
+		t.Errorf("%d ran, %d refused, %d calls, retry_count %d", ran.Load(), refused.Load(), calls.Load(), rec.RetryCount)
+	}
+	if n := f.count(t, `select count(*) from effects`); n != 1 {
+		t.Errorf("%d effects", n)
+	}
+}
+
+func TestTheRetryCountStopsAtTheEndOfItsRange(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	failed := store(t, f, failing, webhook.Failed)
+	f.exec(t, `update webhook_events set retry_count = $1`, math.MaxInt32)
+	r := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", inTx)}})
+	rec, err := r.Replay(t.Context(), failed.ID, false)
+	if err != nil || rec.RetryCount != math.MaxInt32 {
+		t.Errorf("%+v, %v", rec, err)
+	}
+}
+
+func TestAReplayIsActedOutByWhoAskedForIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	failed := store(t, f, failing, webhook.Failed)
+	var kind, id string
+	r := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", func(ctx context.Context, d *webhook.Delivery) error {
+		tx, err := d.Tx(ctx)
+		if err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `select current_setting('waypost.actor_type'), current_setting('waypost.actor_id')`).Scan(&kind, &id)
+	})}})
+	if _, err := r.Replay(asAdmin(t.Context(), 7), failed.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if kind != "user" || id != "7" {
+		t.Errorf("a replay's transaction is %s %s's", kind, id)
+	}
+	mustReceive(t, r, signed(t, "payment", "paid", "evt_2", `{}`))
+	if kind != "provider" || id != "payment" {
+		t.Errorf("a delivery's transaction is %s %s's", kind, id)
+	}
+}

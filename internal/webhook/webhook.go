@@ -1,0 +1,101 @@
+// Package webhook receives deliveries from external providers: verified, stored
+// before they are acknowledged, and handled with exactly one database effect
+// each, through any crash.
+//
+// A delivery goes through Receiver.Receive: verify, extract, store (in groups,
+// see package groupcommit), dispatch. The sweep of events that a crash left
+// behind and the replay by an administrator enter at dispatch, by the same
+// function.
+package webhook
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/waypost/waypost/internal/fault"
+)
+
+// Limits in characters of what an extractor finds.
+const (
+	maxEventType  = 100
+	maxExternalID = 255
+)
+
+// Event is one stored delivery as its handler sees it.
+type Event struct {
+	ID         uuid.UUID
+	Provider   string
+	Type       string // "" when the delivery names none
+	ExternalID string // the provider's own id; "" when the delivery names none
+	// Body is exactly what was sent: well-formed JSON in UTF-8. It is the event's
+	// own copy, good for as long as the handler likes.
+	Body []byte
+	// Header holds the delivery's headers with secrets replaced by "[redacted]".
+	Header http.Header
+	// RetryCount is the number of replays, this one included.
+	RetryCount int
+	CreatedAt  time.Time
+}
+
+// Status is what became of a delivery.
+type Status string
+
+// The statuses. Skipped is an answer to a duplicate and never stored.
+const (
+	Pending   Status = "pending"
+	Processed Status = "processed"
+	Failed    Status = "failed"
+	Skipped   Status = "skipped"
+)
+
+// Inbound is a delivery as it came over the wire.
+type Inbound struct {
+	Provider string
+	Header   http.Header
+	Body     []byte // belongs to the receiver from now on
+}
+
+// Receipt is the answer to a delivery that is durable.
+type Receipt struct {
+	Status     Status
+	ID         uuid.UUID // of the stored event; with Skipped, of the earlier one
+	EventType  string
+	ExternalID string
+}
+
+// Record is one stored event as an administrator sees it.
+type Record struct {
+	ID           uuid.UUID
+	Provider     string
+	EventType    string
+	ExternalID   string
+	Status       Status
+	HandlerError string // "" when there is none
+	RetryCount   int
+	ProcessedAt  *time.Time
+	CreatedAt    time.Time
+	// Body is nil when it has MaxInlineBody bytes or more.
+	Body       []byte
+	BodySize   int // bytes
+	BodySHA256 []byte
+	// RepeatedBodyOf is the provider's earliest event with an equal body and
+	// another external id; nil when there is none.
+	RepeatedBodyOf *uuid.UUID
+}
+
+// MaxInlineBody is the size in bytes from which lists leave a body out.
+const MaxInlineBody = 16 << 10
+
+// What the receiver and the administration of events answer.
+var (
+	ErrProvider  = fault.New(fault.NotFound, "provider_not_found", "No webhook provider is registered under this name.")
+	ErrSignature = fault.New(fault.Unauthenticated, "invalid_signature", "The delivery's signature is missing or not valid.")
+	ErrPayload   = fault.New(fault.Malformed, "invalid_payload", "The delivery cannot be read; see details.")
+	ErrStorage   = fault.New(fault.Unavailable, "storage_unavailable", "The delivery could not be stored. Send it again shortly.").After(5 * time.Second)
+
+	ErrEvent         = fault.Missing("webhook event")
+	ErrInFlight      = fault.New(fault.Conflict, "in_flight", "The event is being handled at this moment.")
+	ErrNotReplayable = fault.New(fault.Conflict, "not_replayable", "The event was processed. Replay it with force=true if its effect shall happen again.")
+)
