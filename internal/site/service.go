@@ -1,0 +1,190 @@
+package site
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// importSecretSize is in bytes.
+const importSecretSize = 32
+
+// Errors that name what is missing, all of kind NotFound; and the two of
+// unknown credentials.
+var (
+	ErrNoSite  = fault.Missing("site")
+	ErrNoKey   = fault.Missing("key of this site")
+	ErrSiteKey = fault.New(fault.Unauthenticated, "invalid_site_key", "The site key is missing or unknown.")
+	ErrAPIKey  = fault.New(fault.Unauthenticated, "invalid_api_key", "The API key is missing, unknown, expired or revoked.")
+)
+
+// Options configure a Service.
+type Options struct {
+	DB     *db.DB       // mandatory
+	Logger *slog.Logger // mandatory
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// Random gives keys and secrets; default crypto/rand.
+	Random io.Reader
+	// CacheFor is how long BySiteKey may answer from memory; default 1 s.
+	CacheFor time.Duration
+}
+
+func (o Options) validate() error {
+	if o.DB == nil || o.Logger == nil {
+		return errors.New("site: Options need DB and Logger")
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.CacheFor == 0 {
+		o.CacheFor = time.Second
+	}
+	return o
+}
+
+// Service makes sites and keys and finds them again.
+type Service struct {
+	o     Options
+	q     *dbsqlc.Queries
+	zones zones
+	known recent
+}
+
+// New makes a Service.
+func New(o Options) (*Service, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Service{o: o.withDefaults(), q: dbsqlc.New()}, nil
+}
+
+// Create makes a site with a public key. An empty timezone is UTC. A field that
+// breaks a rule is a fault of kind Invalid.
+func (s *Service) Create(ctx context.Context, name, domain, timezone string) (Site, error) {
+	n, err := parseNew(name, domain, timezone)
+	if err != nil {
+		return Site{}, err
+	}
+	id, err := uuid.NewV7FromReader(s.o.Random)
+	if err != nil {
+		return Site{}, err
+	}
+	key, err := newToken(s.o.Random, publicPrefix, publicRandom, id)
+	if err != nil {
+		return Site{}, err
+	}
+	importSecret, err := randomBytes(s.o.Random, importSecretSize)
+	if err != nil {
+		return Site{}, err
+	}
+	var row dbsqlc.Site
+	err = s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		row, err = s.q.InsertSite(ctx, tx, dbsqlc.InsertSiteParams{
+			ID: id, Name: n.name, Domain: n.domain, Timezone: n.zone.String(), SiteKey: key, ImportSecret: importSecret, CreatedAt: s.o.Now(),
+		})
+		return err
+	})
+	if err != nil {
+		return Site{}, err
+	}
+	return s.site(row)
+}
+
+// List returns at most limit sites that are older than before, newest first. The
+// zero UUID begins with the newest.
+func (s *Service) List(ctx context.Context, before uuid.UUID, limit int) ([]Site, error) {
+	if before == uuid.Nil {
+		before = uuid.Max
+	}
+	rows, err := s.q.ListSites(ctx, s.o.DB.Pool(), before, int32(limit))
+	if err != nil {
+		return nil, db.Translate(err)
+	}
+	sites := make([]Site, len(rows))
+	for i, row := range rows {
+		if sites[i], err = s.site(row); err != nil {
+			return nil, err
+		}
+	}
+	return sites, nil
+}
+
+// Find returns a site, or ErrNoSite.
+func (s *Service) Find(ctx context.Context, id uuid.UUID) (Site, error) {
+	row, err := s.q.FindSite(ctx, s.o.DB.Pool(), id)
+	if err != nil {
+		return Site{}, db.NotFound(err, ErrNoSite)
+	}
+	return s.site(row)
+}
+
+// BySiteKey returns the site of a public key, or ErrSiteKey. The answer may be
+// as old as Options.CacheFor.
+func (s *Service) BySiteKey(ctx context.Context, key string) (Site, error) {
+	id, ok := siteOf(key, publicPrefix)
+	if !ok {
+		return s.byAdoptedKey(ctx, key)
+	}
+	found, ok := s.known.get(id, s.o.Now().Add(-s.o.CacheFor))
+	if !ok {
+		asked := s.o.Now()
+		var err error
+		if found, err = s.Find(ctx, id); errors.Is(err, ErrNoSite) {
+			return Site{}, ErrSiteKey
+		} else if err != nil {
+			return Site{}, err
+		}
+		s.known.put(id, found, asked)
+	}
+	if found.Key != key {
+		return Site{}, ErrSiteKey
+	}
+	return found, nil
+}
+
+// ImportSecret returns the secret from which the salts of a site's old days are
+// derived, nil once ForgetImport destroyed it; or ErrNoSite.
+func (s *Service) ImportSecret(ctx context.Context, id uuid.UUID) ([]byte, error) {
+	secret, err := s.q.FindSiteImportSecret(ctx, s.o.DB.Pool(), id)
+	return secret, db.NotFound(err, ErrNoSite)
+}
+
+// ForgetImport destroys a site's import secret: from then on nobody can tell
+// which visitor of an old day an address was, and no traffic of old days can be
+// added. It returns ErrNoSite.
+func (s *Service) ForgetImport(ctx context.Context, id uuid.UUID) error {
+	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		_, err := s.q.ClearSiteImportSecret(ctx, tx, s.o.Now(), id)
+		return db.NotFound(err, ErrNoSite)
+	})
+}
+
+func (s *Service) site(row dbsqlc.Site) (Site, error) {
+	zone, err := s.zones.load(row.Timezone)
+	if err != nil {
+		return Site{}, err
+	}
+	return Site{
+		ID: row.ID, Name: row.Name, Domain: row.Domain, Zone: zone, Key: row.SiteKey,
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+	}, nil
+}

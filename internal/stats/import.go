@@ -1,0 +1,286 @@
+package stats
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/site"
+)
+
+// ErrSuperseded says that a newer import of the same site has begun, so that
+// this one stopped.
+var ErrSuperseded = fault.New(fault.Conflict, "import_superseded", "A newer import of this site has begun; this one stopped. Run it again to import the rest.")
+
+const (
+	// progressLines is how many lines at most pass without a word of progress.
+	progressLines = 20_000
+	// batchBytes is how many bytes of lines at most share a transaction.
+	batchBytes = 8 << 20
+)
+
+// ImporterOptions configure NewImporter.
+type ImporterOptions struct {
+	DB      *db.DB        // mandatory
+	Secrets ImportSecrets // mandatory
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// Random gives the salts; default crypto/rand.
+	Random io.Reader
+	// SessionGap is the longest time between two events of one session; default
+	// 30 minutes, the definition. Another value serves to show that tests notice.
+	SessionGap time.Duration
+}
+
+func (o ImporterOptions) validate() error {
+	if o.DB == nil || o.Secrets == nil {
+		return errors.New("stats: ImporterOptions need DB and Secrets")
+	}
+	return nil
+}
+
+func (o ImporterOptions) withDefaults() ImporterOptions {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.SessionGap == 0 {
+		o.SessionGap = defaultSessionGap
+	}
+	return o
+}
+
+// Progress is how far an import is. What is imported is committed.
+type Progress struct {
+	Bytes    int64 // of the file
+	Lines    int
+	Imported int
+}
+
+// Report is what became of the lines of a file.
+type Report struct {
+	Progress
+	// Skipped counts the other lines by reason.
+	Skipped map[Skip]int
+}
+
+// Importer adds the traffic in files to a site's.
+type Importer struct {
+	o     ImporterOptions
+	write recorder
+}
+
+// NewImporter makes an Importer.
+func NewImporter(o ImporterOptions) (*Importer, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	write, err := newRecorder(o.DB, o.Secrets, o.Now, o.Random, o.SessionGap)
+	return &Importer{o: o, write: write}, err
+}
+
+// Import reads r to its end and counts each line once: a line is known by its
+// SHA-256 and its ordinal among equal lines of the file, so that a file, or the
+// same file after it has grown or after an import was broken off, can be
+// imported again. Memory does not grow with the file. progress, which may be nil,
+// is called from time to time.
+//
+// With an error comes the report of what was committed before. Errors: a fault
+// of kind Invalid for an unknown format, ErrForgotten, ErrSuperseded, kind
+// Unavailable while the database is away, and r's own.
+func (m *Importer) Import(ctx context.Context, s site.Site, r io.Reader, format Format, progress func(Progress)) (Report, error) {
+	switch format {
+	case Combined, Common, NDJSON:
+	default:
+		return Report{}, fault.Validation(map[string]string{"format": "One of combined, common, ndjson."})
+	}
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	run := importRun{Importer: m, site: s, progress: progress, report: Report{Skipped: make(map[Skip]int)}}
+	err := m.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		run.number, err = m.write.sessions.q.BeginSiteImport(ctx, tx, s.ID)
+		return err
+	})
+	if err != nil {
+		return run.report, err
+	}
+	parser := lineParser{site: s, format: format, clients: m.write.clients, now: m.o.Now}
+	err = run.consume(ctx, newLineReader(r), parser)
+	return run.report, err
+}
+
+// importRun is one import. Runs of a site have increasing numbers, and only the
+// newest writes.
+type importRun struct {
+	*Importer
+	site     site.Site
+	number   int64
+	progress func(Progress)
+	report   Report
+}
+
+// lineBatch is what one transaction takes in.
+type lineBatch struct {
+	bytes   int64
+	lines   int
+	skipped map[Skip]int
+	hashes  [][sha256.Size]byte // of the lines with visits
+	visits  []visit
+}
+
+// consume lets the next batch be parsed while one is being stored.
+func (run *importRun) consume(ctx context.Context, lines lineReader, parser lineParser) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batches, ended := make(chan lineBatch), make(chan error, 1)
+	go func() { ended <- readBatches(ctx, lines, parser, batches) }()
+	for {
+		select {
+		case b := <-batches:
+			if err := run.store(ctx, b); err != nil {
+				return err
+			}
+			run.progress(run.report.Progress)
+		case err := <-ended:
+			return err
+		case <-ctx.Done(): // the reader may hang in a pipe
+			return ctx.Err()
+		}
+	}
+}
+
+func readBatches(ctx context.Context, lines lineReader, parser lineParser, out chan<- lineBatch) error {
+	b := lineBatch{skipped: make(map[Skip]int)}
+	send := func() error {
+		select {
+		case out <- b:
+			b = lineBatch{skipped: make(map[Skip]int)}
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for {
+		line, size, tooLong, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return send()
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("stats: import: %w", err), send())
+		}
+		b.bytes, b.lines = b.bytes+int64(size), b.lines+1
+		if tooLong {
+			b.skipped[SkipTooLong]++
+		} else if v, skip := parser.parse(line); skip != "" {
+			b.skipped[skip]++
+		} else {
+			b.hashes, b.visits = append(b.hashes, sha256.Sum256(line)), append(b.visits, v)
+		}
+		if len(b.visits) == backfillBatch || b.lines == progressLines || b.bytes >= batchBytes {
+			if err := send(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// store commits a batch: its lines and their events, both or neither.
+func (run *importRun) store(ctx context.Context, b lineBatch) error {
+	duplicates := 0
+	if len(b.visits) > 0 {
+		events, err := run.write.place(ctx, run.site, b.visits)
+		if err != nil {
+			return err
+		}
+		err = run.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+			fresh, err := run.claim(ctx, tx, b.hashes, events)
+			if err != nil {
+				return err
+			}
+			duplicates = len(events) - len(fresh)
+			return run.write.sessions.write(ctx, tx, fresh)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	run.report.Bytes += b.bytes
+	run.report.Lines += b.lines
+	run.report.Imported += len(b.visits) - duplicates
+	for reason, n := range maps.All(b.skipped) {
+		run.report.Skipped[reason] += n
+	}
+	if duplicates > 0 {
+		run.report.Skipped[SkipDuplicate] += duplicates
+	}
+	return nil
+}
+
+// claim returns the events of lines that are new. Of n lines of a hash that are
+// stored, some were met by this run already and lie behind; the others stand for
+// its next lines of that hash, which are duplicates and are marked as met.
+func (run *importRun) claim(ctx context.Context, tx pgx.Tx, hashes [][sha256.Size]byte, events []event) ([]event, error) {
+	q := run.write.sessions.q
+	if _, err := q.LockSiteImport(ctx, tx, run.site.ID, run.number); errors.Is(err, pgx.ErrNoRows) {
+		return nil, ErrSuperseded
+	} else if err != nil {
+		return nil, err
+	}
+	lines := make([][]byte, len(hashes))
+	for i := range hashes {
+		lines[i] = hashes[i][:]
+	}
+	rows, err := q.ListImportedLines(ctx, tx, run.site.ID, lines)
+	if err != nil {
+		return nil, err
+	}
+	unmet := make(map[[sha256.Size]byte][]int32)
+	next := make(map[[sha256.Size]byte]int32)
+	for _, row := range rows {
+		hash := [sha256.Size]byte(row.LineSha256)
+		next[hash] = row.Ordinal + 1
+		if row.Run != run.number {
+			unmet[hash] = append(unmet[hash], row.Ordinal)
+		}
+	}
+	met := dbsqlc.TouchImportedLinesParams{SiteID: run.site.ID, Run: run.number}
+	added := dbsqlc.InsertImportedLinesParams{SiteID: run.site.ID, Run: run.number}
+	var fresh []event
+	for i, hash := range hashes {
+		if known := unmet[hash]; len(known) > 0 {
+			met.Lines, met.Ordinals = append(met.Lines, lines[i]), append(met.Ordinals, known[0])
+			unmet[hash] = known[1:]
+			continue
+		}
+		added.Lines, added.Ordinals = append(added.Lines, lines[i]), append(added.Ordinals, next[hash])
+		next[hash]++
+		fresh = append(fresh, events[i])
+	}
+	if len(met.Lines) > 0 {
+		if err := q.TouchImportedLines(ctx, tx, met); err != nil {
+			return nil, err
+		}
+	}
+	if len(added.Lines) > 0 {
+		if err := q.InsertImportedLines(ctx, tx, added); err != nil {
+			return nil, err
+		}
+	}
+	return fresh, nil
+}

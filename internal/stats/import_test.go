@@ -1,0 +1,304 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats/client"
+)
+
+// logLine is a combined line of a visit that counts.
+func logLine(at time.Time, address, path string) string {
+	return fmt.Sprintf("%s - - [%s] \"GET %s HTTP/1.1\" 200 123 \"-\" \"%s\"\n", address, at.Format("02/Jan/2006:15:04:05 -0700"), path, firefox)
+}
+
+func (b *bench) importText(text string, format Format) Report {
+	b.t.Helper()
+	report, err := b.importer.Import(b.t.Context(), b.site, strings.NewReader(text), format, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if report.Bytes != int64(len(text)) {
+		b.t.Errorf("%d bytes reported of %d", report.Bytes, len(text))
+	}
+	sum := report.Imported
+	for _, n := range report.Skipped {
+		sum += n
+	}
+	if sum != report.Lines {
+		b.t.Errorf("the report does not add up: %+v", report)
+	}
+	return report
+}
+
+func (b *bench) expectImport(text string, format Format, imported int, skipped map[Skip]int) {
+	b.t.Helper()
+	report := b.importText(text, format)
+	if skipped == nil {
+		skipped = map[Skip]int{}
+	}
+	if diff := cmp.Diff(skipped, report.Skipped); diff != "" || report.Imported != imported {
+		b.t.Errorf("imported %d lines, want %d; skipped:\n%s", report.Imported, imported, diff)
+	}
+}
+
+var importNow = time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC)
+
+func TestLinesAreSkippedByReason(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", importNow)
+	day := importNow.AddDate(0, 0, -20)
+	good := logLine(day, "203.0.113.7", "/a?utm_source=x")
+	with := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	b.expectImport(strings.Join([]string{
+		good, with("/a?utm_source=x", "/b"), with("200 123", "304 -"),
+		with("GET /a", "GET https://www.example.com/abs"),
+		with("203.0.113.7", "visitor.example"),
+		"\n", "\r\n", "not a log line\n", with("GET", "POST"), with("GET", "get"), with("200 123", "404 123"), with("200 123", "206 123"),
+		with("/a?", "/a.CSS?"), with("/a?", "/favicon.ico?"), with(firefox, "Googlebot/2.1"), with(firefox, "-"),
+		with("GET /a", "GET https://example.net/proxied"), with("GET /a", "GET a"), with("2024", "1989"), with("2024", "2124"),
+		"203.0.113.7 - - " + strings.Repeat("x", maxLine) + "\n",
+		strings.TrimSuffix(with("/a?", "/last?"), "\n"), // no line break at the end of the file
+	}, ""), Combined, 6, map[Skip]int{
+		SkipBlank: 2, SkipMalformed: 2, SkipNotGet: 2, SkipStatus: 2, SkipAsset: 2, SkipBot: 2, SkipUnknownHost: 1, SkipTime: 2, SkipTooLong: 1,
+	})
+	common := good[:strings.Index(good, ` "-"`)] + "\n"
+	b.expectImport(common+strings.Replace(common, "GET", "HEAD", 1), Common, 1, map[Skip]int{SkipNotGet: 1})
+	b.expectImport(strings.Join([]string{
+		`{"ts":"2024-05-01T10:00:00Z","url":"https://example.com/n","ip":"203.0.113.9","user_agent":"` + firefox + `"}`,
+		`{"ts":"2024-05-01T12:00:00+02:00","url":"https://example.com/n","name":"signup","props":{"n":1.50,"ok":true,"s":"x"},"event_id":"1"}`,
+		`{"ts":"2024-05-01T10:00:00Z","url":"https://example.com/n","props":{"a":[1]}}`,
+		`{"ts":"2024-05-01T10:00:00Z","url":"https://example.com/n","ip":"nowhere"}`,
+		`{"ts":"yesterday","url":"https://example.com/n"}`, `{"url":"https://example.com/n"}`, `{"ts":"2024-05-01T10:00:00Z"}`,
+		`{"ts":"2024-05-01T10:00:00Z","url":"https://example.com/n","colour":"red"}`, `[]`,
+		`{"ts":"2024-05-01T10:00:00Z","url":"https://example.net/n"}`,
+		`{"ts":"2024-05-01T10:00:00Z","url":"https://example.com/n","user_agent":"curl/8"}`,
+		`{"ts":"2024-05-31T12:06:00Z","url":"https://example.com/n"}`,
+		`{"ts":`,
+	}, "\n"), NDJSON, 2, map[Skip]int{SkipInvalid: 7, SkipUnknownHost: 1, SkipBot: 1, SkipTime: 1, SkipMalformed: 1})
+	if n := b.int(`select count(*) from events where props = '{"n": "1.50", "ok": "true", "s": "x"}' and name = 'signup'`); n != 1 {
+		t.Error("the properties were changed on the way")
+	}
+	if _, err := b.importer.Import(t.Context(), b.site, strings.NewReader(""), "w3c", nil); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("an unknown format: %v", err)
+	}
+}
+
+func TestAFileCountsOnceHoweverOftenItIsImported(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", importNow)
+	day := importNow.AddDate(0, 0, -20)
+	var file string
+	for i := range 50 {
+		line := logLine(day.Add(time.Duration(i)*time.Minute), "203.0.113.7", fmt.Sprint("/", i%7))
+		file += strings.Repeat(line, 1+i%3) // equal lines are visits of their own
+	}
+	lines := strings.Count(file, "\n")
+	b.expectImport(file, Combined, lines, nil)
+	before := b.dump()
+	b.expectImport(file, Combined, 0, map[Skip]int{SkipDuplicate: lines})
+	if diff := cmp.Diff(eventRows(before), eventRows(b.dump())); diff != "" {
+		t.Errorf("the second import changed something:\n%s", diff)
+	}
+	more := logLine(day, "203.0.113.7", "/0") + logLine(day.Add(time.Hour), "203.0.113.8", "/new")
+	b.expectImport(file+more, Combined, 2, map[Skip]int{SkipDuplicate: lines})
+	// The lines of another file that are equal to the first's are the same lines.
+	b.expectImport(more, Combined, 0, map[Skip]int{SkipDuplicate: 2})
+	if n := b.int(`select count(*) from events`); n != lines+2 {
+		t.Errorf("%d events, want %d", n, lines+2)
+	}
+}
+
+// eventRows leaves out what a repeated import may touch: which run met a line.
+func eventRows(dump string) string {
+	var kept []string
+	for line := range strings.Lines(dump) {
+		if !strings.Contains(line, `\x`) {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+// Against a multiset: whatever prefixes of files were imported before.
+func TestAnImportAddsWhatALineExceedsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", importNow)
+	rapid.Check(t, func(rt *rapid.T) {
+		s, err := b.sites.Create(t.Context(), "Example", "example.com", "UTC")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		most := map[int]int{}
+		total := 0
+		for range rapid.IntRange(1, 4).Draw(rt, "files") {
+			lines := rapid.SliceOfN(rapid.IntRange(0, 3), 0, 12).Draw(rt, "lines")
+			var file strings.Builder
+			count := map[int]int{}
+			added := 0
+			for _, n := range lines {
+				file.WriteString(logLine(importNow.AddDate(0, 0, -20), "203.0.113.7", fmt.Sprint("/", n)))
+				if count[n]++; count[n] > most[n] {
+					most[n] = count[n]
+					added++
+				}
+			}
+			total += added
+			report, err := b.importer.Import(t.Context(), s, strings.NewReader(file.String()), Combined, nil)
+			if err != nil || report.Imported != added {
+				rt.Fatalf("imported %d, %v; want %d", report.Imported, err, added)
+			}
+		}
+		var stored int
+		if err := b.db.Pool().QueryRow(t.Context(), `select count(*) from events where site_id = $1`, s.ID).Scan(&stored); err != nil || stored != total {
+			rt.Fatalf("%d events, %v; want %d", stored, err, total)
+		}
+	})
+}
+
+// bigLog is a generated log of several transactions.
+func bigLog(lines int) string {
+	var file strings.Builder
+	day := importNow.AddDate(0, 0, -20).Truncate(24 * time.Hour)
+	for i := range lines {
+		file.WriteString(logLine(day.Add(time.Duration(i)*2*time.Second), fmt.Sprintf("203.0.113.%d", i%50), fmt.Sprint("/", i%11)))
+	}
+	return file.String()
+}
+
+func TestABrokenOffImportIsCompletedByTheNext(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", importNow)
+	const lines = 2*backfillBatch + 500
+	file := bigLog(lines)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	report, err := b.importer.Import(ctx, b.site, strings.NewReader(file), Combined, func(p Progress) { stop() })
+	if !errors.Is(err, context.Canceled) || report.Imported == 0 || report.Imported == lines {
+		t.Fatalf("broken off: %+v, %v", report, err)
+	}
+	if n := b.int(`select count(*) from events`); n != report.Imported {
+		t.Errorf("%d events, reported %d", n, report.Imported)
+	}
+	b.expectImport(file, Combined, lines-report.Imported, map[Skip]int{SkipDuplicate: report.Imported})
+	if n := b.int(`select count(*) from events`); n != lines {
+		t.Errorf("%d events of %d lines", n, lines)
+	}
+	// 50 visitors with a visit every 100 s have one session each on each day.
+	if n, visitors := b.int(`select count(*) from sessions`), b.int(`select count(*) from session_heads`); n != 50 || visitors != 50 {
+		t.Errorf("%d sessions of %d visitors", n, visitors)
+	}
+}
+
+// failingReader ends with an error in the middle of a line.
+type failingReader struct{ io.Reader }
+
+func (r failingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = os.ErrClosed
+	}
+	return n, err
+}
+
+func TestWhatWasReadBeforeAFailureIsKept(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", importNow)
+	file := bigLog(10)
+	report, err := b.importer.Import(t.Context(), b.site, failingReader{strings.NewReader(file[:len(file)-20])}, Combined, nil)
+	if !errors.Is(err, os.ErrClosed) || report.Imported != 9 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	b.expectImport(file, Combined, 1, map[Skip]int{SkipDuplicate: 9})
+}
+
+func TestANewerImportTakesOver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", importNow)
+	const lines = 3 * backfillBatch
+	file := bigLog(lines)
+	var newer Report
+	older, err := b.importer.Import(t.Context(), b.site, strings.NewReader(file), Combined, func(Progress) {
+		if newer.Lines == 0 {
+			newer = b.importText(file, Combined)
+		}
+	})
+	if !errors.Is(err, ErrSuperseded) {
+		t.Fatalf("the older import: %+v, %v", older, err)
+	}
+	if older.Imported+newer.Imported != lines || b.int(`select count(*) from events`) != lines {
+		t.Errorf("imported %d and %d of %d lines", older.Imported, newer.Imported, lines)
+	}
+}
+
+func TestAnImportThatWaitsForInputStopsWhenTold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", importNow)
+	in, out := io.Pipe()
+	defer out.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.importer.Import(ctx, b.site, in, Combined, nil)
+		ended <- err
+	}()
+	if _, err := io.WriteString(out, bigLog(1)); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("still waiting")
+	}
+}
+
+func FuzzImportedLine(f *testing.F) {
+	for _, line := range []string{
+		logLine(importNow, "203.0.113.7", "/a?utm_source=%ff"), `{"ts":"2024-05-01T10:00:00Z","url":"https://example.com/n","props":{"n":1e999}}`,
+		logLine(importNow, "::1", "http://example.com:80/%00"), "\x00",
+	} {
+		f.Add(line)
+	}
+	parser := lineParserFor(f)
+	f.Fuzz(func(t *testing.T, line string) {
+		for _, format := range []Format{Combined, Common, NDJSON} {
+			parser.format = format
+			v, skip := parser.parse([]byte(line))
+			if skip != "" {
+				continue
+			}
+			for _, stored := range []string{v.path, v.name, v.origin.source, v.origin.utmSource, v.origin.utmTerm, v.origin.device, v.origin.browser, v.origin.os} {
+				if label(stored) != stored {
+					t.Errorf("%q becomes the label %q, which can't be stored", line, stored)
+				}
+			}
+			if v.at.After(importNow.Add(aheadOfClock)) || v.at.Year() < firstImportYear || !strings.HasPrefix(v.path, "/") {
+				t.Errorf("%q becomes %+v", line, v)
+			}
+		}
+	})
+}
+
+func lineParserFor(t testing.TB) lineParser {
+	t.Helper()
+	clients, err := client.NewParser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lineParser{site: site.Site{Domain: "example.com", Zone: time.UTC}, clients: clients, now: func() time.Time { return importNow }}
+}

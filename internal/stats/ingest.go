@@ -1,0 +1,210 @@
+package stats
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/groupcommit"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats/client"
+)
+
+// IngesterOptions configure NewIngester.
+type IngesterOptions struct {
+	DB    *db.DB        // mandatory
+	Sites ImportSecrets // mandatory
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// Random gives the salts; default crypto/rand.
+	Random io.Reader
+	// SessionGap is the longest time between two events of one session; default
+	// 30 minutes, the definition. Another value serves to show that tests notice.
+	SessionGap time.Duration
+	// MaxQueued is how many hits may wait to be stored; default 4096.
+	MaxQueued int
+}
+
+func (o IngesterOptions) validate() error {
+	if o.DB == nil || o.Sites == nil {
+		return errors.New("stats: IngesterOptions need DB and Sites")
+	}
+	return nil
+}
+
+func (o IngesterOptions) withDefaults() IngesterOptions {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.SessionGap == 0 {
+		o.SessionGap = defaultSessionGap
+	}
+	if o.MaxQueued == 0 {
+		o.MaxQueued = 4096
+	}
+	return o
+}
+
+const (
+	// collectBatch is the most hits that share one transaction of Collect.
+	collectBatch = 512
+	// backfillBatch is that of Backfill and of an import.
+	backfillBatch = 2000
+	// closeTimeout is how long Close waits for hits already accepted.
+	closeTimeout = 10 * time.Second
+)
+
+// Ingester counts hits. What it was told is durable when it returns.
+type Ingester struct {
+	o       IngesterOptions
+	write   recorder
+	collect *groupcommit.Group[event, struct{}]
+}
+
+// NewIngester makes an Ingester and starts its flushers. Close stops them.
+func NewIngester(o IngesterOptions) (*Ingester, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	i := &Ingester{o: o.withDefaults()}
+	var err error
+	if i.write, err = newRecorder(i.o.DB, i.o.Sites, i.o.Now, i.o.Random, i.o.SessionGap); err != nil {
+		return nil, err
+	}
+	i.collect = groupcommit.New(groupcommit.Options[event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, Size: eventSize}, i.flush)
+	return i, nil
+}
+
+// Collect counts a hit that happened now, and returns after COMMIT. Hits that
+// must not be counted (bots, hosts that are not the site's, DoNotTrack) return
+// nil as well. A hit that breaks a rule is a fault of kind Invalid; a full queue
+// or an absent database one of kind Unavailable.
+func (i *Ingester) Collect(ctx context.Context, s site.Site, h Hit) error {
+	h.At = i.o.Now()
+	v, dropped, err := visitOf(s, h, i.write.clients.Parse(h.UserAgent))
+	if err != nil || dropped != counted {
+		return err
+	}
+	events, err := i.write.place(ctx, s, []visit{v})
+	if err != nil {
+		return err
+	}
+	_, err = i.collect.Submit(ctx, events[0])
+	return err
+}
+
+// Backfill counts hits with times of their own, in transactions of some
+// thousand. When it returns an error, a whole number of such transactions is
+// done. A hit that breaks a rule is a fault of kind Invalid.
+func (i *Ingester) Backfill(ctx context.Context, s site.Site, hits []Hit) error {
+	visits := make([]visit, 0, min(len(hits), backfillBatch))
+	for n, h := range hits {
+		v, dropped, err := visitOf(s, h, i.write.clients.Parse(h.UserAgent))
+		if err != nil {
+			return fmt.Errorf("stats: hit %d: %w", n, err)
+		}
+		if dropped == counted {
+			visits = append(visits, v)
+		}
+		if len(visits) == backfillBatch || n == len(hits)-1 {
+			if err := i.write.store(ctx, s, visits); err != nil {
+				return err
+			}
+			visits = visits[:0]
+		}
+	}
+	return nil
+}
+
+// DestroySalts erases the salts of days that ended more than 48 hours ago, in
+// the database and in memory, and returns how many days had one there. From then
+// on nobody can tell who that day's visitors were.
+func (i *Ingester) DestroySalts(ctx context.Context) (int, error) {
+	return i.write.days.destroySalts(ctx)
+}
+
+// Close stores the hits already accepted and refuses new ones.
+func (i *Ingester) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return i.collect.Close(ctx)
+}
+
+// flush is one shared transaction of hits of any sites.
+func (i *Ingester) flush(ctx context.Context, batch []event) ([]struct{}, error) {
+	err := i.o.DB.InTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
+		return i.write.sessions.write(ctx, tx, batch)
+	})
+	return make([]struct{}, len(batch)), err
+}
+
+func eventSize(e event) int {
+	const fixed = 512
+	return fixed + len(e.path) + len(e.name) + len(e.props) + len(e.origin.source)
+}
+
+// recorder turns visits into stored events.
+type recorder struct {
+	db       *db.DB
+	clients  *client.Parser
+	days     *dayBook
+	sessions sessionStore
+}
+
+func newRecorder(d *db.DB, secrets ImportSecrets, now func() time.Time, random io.Reader, gap time.Duration) (recorder, error) {
+	clients, err := client.NewParser()
+	if err != nil {
+		return recorder{}, err
+	}
+	q := dbsqlc.New()
+	days := &dayBook{
+		db: d, q: q, secrets: secrets, now: now, random: random,
+		recent: make(map[uuid.UUID][]saltedDay), months: make(map[time.Time]bool),
+	}
+	return recorder{db: d, clients: clients, days: days, sessions: sessionStore{q: q, gap: gap}}, nil
+}
+
+// place gives visits their site days and visitors. Addresses and user agents end here.
+func (r recorder) place(ctx context.Context, s site.Site, visits []visit) ([]event, error) {
+	if len(visits) == 0 {
+		return nil, nil
+	}
+	instants := make([]time.Time, len(visits))
+	for i, v := range visits {
+		instants[i] = v.at
+	}
+	days, err := r.days.find(ctx, s, instants)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]event, len(visits))
+	for i, v := range visits {
+		events[i] = event{
+			key: visitorDay{site: s.ID, day: days[i].day, visitor: visitorNumber(days[i].salt, v.from, v.userAgent)},
+			at:  v.at, path: v.path, name: v.name, props: v.props, origin: v.origin,
+		}
+	}
+	return events, nil
+}
+
+func (r recorder) store(ctx context.Context, s site.Site, visits []visit) error {
+	events, err := r.place(ctx, s, visits)
+	if err != nil {
+		return err
+	}
+	return r.db.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		return r.sessions.write(ctx, tx, events)
+	})
+}

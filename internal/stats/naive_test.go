@@ -1,0 +1,158 @@
+package stats_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"github.com/waypost/waypost/e2e/naive"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/stats"
+)
+
+// comparison holds a service's answers about one site against a naive count.
+type comparison struct {
+	service *stats.Service
+	site    uuid.UUID
+	zone    *time.Location
+	count   *naive.Site
+	limit   int
+	events  []string // names whose properties are compared
+}
+
+var (
+	granularities = []stats.Granularity{stats.ByHour, stats.ByDay, stats.ByWeek, stats.ByMonth}
+	dimensions    = []stats.Dimension{
+		stats.ByPage, stats.ByEntry, stats.ByExit, stats.BySource,
+		stats.ByUTMSource, stats.ByUTMMedium, stats.ByUTMCampaign, stats.ByUTMTerm, stats.ByUTMContent,
+		stats.ByCountry, stats.ByDevice, stats.ByBrowser, stats.ByOS,
+	}
+)
+
+// differences asks everything that can be asked about w and returns what differs.
+func (c comparison) differences(ctx context.Context, w naive.Window) (string, error) {
+	var report string
+	note := func(what string, want, got any) {
+		if diff := cmp.Diff(want, got); diff != "" {
+			report += fmt.Sprintf("%s over %s to %s (-naive +product):\n%s", what, w.From, w.To, diff)
+		}
+	}
+	q := stats.Query{SiteID: c.site, Zone: c.zone, From: w.From, To: w.To, Limit: c.limit, Compare: true}
+	previous := c.count.Previous(w)
+
+	summary, err := c.service.Summary(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	now, before := c.count.Summary(w), c.count.Summary(previous)
+	note("summary", stats.Metrics(now), summary.Metrics)
+	note("previous summary", stats.Metrics(before), *summary.Previous)
+	note("change", stats.Change{
+		Pageviews: naive.Change(now.Pageviews, before.Pageviews),
+		Visitors:  naive.Change(now.Visitors, before.Visitors),
+		Sessions:  naive.Change(now.Sessions, before.Sessions),
+	}, *summary.Change)
+
+	for _, g := range granularities {
+		series, err := c.service.Timeseries(ctx, q, g)
+		if err != nil {
+			return "", err
+		}
+		note(string(g), c.count.Timeseries(w, string(g)), asNaive(series.Buckets))
+		note("previous "+string(g), c.count.Timeseries(previous, string(g)), asNaive(series.Previous))
+	}
+
+	rows, err := c.service.Breakdowns(ctx, q, dimensions...)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range dimensions {
+		want := c.count.Breakdown(w, string(d), c.limit)
+		got := make([]naive.Row, len(rows[d]))
+		for i, r := range rows[d] {
+			got[i] = naive.Row(r)
+		}
+		note(string(d), append([]naive.Row{}, want...), got)
+	}
+
+	for _, name := range c.events {
+		events, err := c.service.CustomEvents(ctx, q, name)
+		if err != nil {
+			return "", err
+		}
+		wantEvents, wantProps := []stats.EventCount{}, []stats.PropCount{}
+		for _, e := range c.count.Events(w, c.limit) {
+			wantEvents = append(wantEvents, stats.EventCount(e))
+		}
+		for _, p := range c.count.Props(w, name, c.limit) {
+			wantProps = append(wantProps, stats.PropCount(p))
+		}
+		note("events", wantEvents, append([]stats.EventCount{}, events.Events...))
+		note("props of "+name, wantProps, events.Props)
+	}
+	return report, nil
+}
+
+// mustAgree fails the test on the first window that the product counts otherwise.
+func (c comparison) mustAgree(ctx context.Context, t rapid.TB, w naive.Window) {
+	t.Helper()
+	report, err := c.differences(ctx, w)
+	if c.count.Empty(w) {
+		if fault.KindOf(err) != fault.Invalid {
+			t.Fatalf("the empty range %s to %s: %v, want a fault of kind Invalid", w.From, w.To, err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("%s to %s: %v", w.From, w.To, err)
+	}
+	if report != "" {
+		t.Fatal(report)
+	}
+}
+
+func asNaive(buckets []stats.Bucket) []naive.Bucket {
+	out := make([]naive.Bucket, len(buckets))
+	for i, b := range buckets {
+		out[i] = naive.Bucket(b)
+	}
+	return out
+}
+
+// windows draws ranges around [from, to): dates, seconds, or one of each.
+func windows(from, to time.Time, zone *time.Location) *rapid.Generator[naive.Window] {
+	return rapid.Custom(func(t *rapid.T) naive.Window {
+		span := int(to.Sub(from) / time.Second)
+		a := rapid.IntRange(-span/8, span).Draw(t, "from")
+		b := rapid.IntRange(a+1, span+span/8+1).Draw(t, "to")
+		if rapid.Bool().Draw(t, "short") {
+			b = a + 1 + (b-a)%7200
+		}
+		write := func(offset int, kind string) string {
+			at := from.Add(time.Duration(offset) * time.Second)
+			switch rapid.SampledFrom([]string{"date", "utc", "local"}).Draw(t, kind) {
+			case "date":
+				return at.In(zone).Format(time.DateOnly)
+			case "local":
+				return at.In(zone).Format(time.RFC3339)
+			default:
+				return at.UTC().Format(time.RFC3339)
+			}
+		}
+		return naive.Window{From: write(a, "kind of from"), To: write(b, "kind of to")}
+	})
+}
+
+func location(t testing.TB, name string) *time.Location {
+	t.Helper()
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
+}

@@ -1,0 +1,157 @@
+package stats
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Query says what is asked of one site's traffic.
+type Query struct {
+	SiteID uuid.UUID
+	// Zone is the site's; the days without traffic yet take their bounds from it.
+	Zone *time.Location
+	// From and To are dates (2024-05-31, whole days of the site) or RFC 3339
+	// timestamps (From inclusive, To exclusive). Both empty mean the last 30 days.
+	From, To string
+	// Limit is the greatest number of rows in each list of an answer, 1 or more.
+	Limit int
+	// Compare adds the preceding period of equal length, where an answer has one.
+	Compare bool
+}
+
+// Metrics are a window's totals. Pageviews and visitors are those inside the
+// window; the rest is of whole sessions that start inside it. All ratios are 0
+// without sessions, and rounded with halves away from zero.
+type Metrics struct {
+	Pageviews, Visitors, Sessions int64
+	// BounceRate is the share of sessions with exactly one pageview and no custom
+	// event, 0 to 1, to 0.001.
+	BounceRate float64
+	// AvgDuration is the mean time from first to last event in seconds, to 0.1.
+	AvgDuration float64
+	// ViewsPerVisit is Pageviews / Sessions, to 0.01.
+	ViewsPerVisit float64
+}
+
+// Change is how much a period differs from the one before, in percent to 0.1;
+// nil where there was nothing before.
+type Change struct {
+	Pageviews, Visitors, Sessions *float64
+}
+
+// Summary is a window's totals. Previous and Change are nil unless asked for.
+type Summary struct {
+	Metrics
+	Previous *Metrics
+	Change   *Change
+}
+
+// Bucket is one step of a timeseries; an edge bucket counts only what lies
+// inside the window.
+type Bucket struct {
+	Start               time.Time // UTC; of the whole bucket, even where the window begins later
+	Pageviews, Visitors int64
+}
+
+// Timeseries is a window in steps, without gaps. Previous is nil unless asked for.
+type Timeseries struct {
+	Granularity Granularity
+	Buckets     []Bucket
+	Previous    []Bucket
+}
+
+// Dimension is a property of pageviews or sessions by which traffic is broken down.
+type Dimension string
+
+// The dimensions. A page is of each pageview, all others are of whole sessions.
+const (
+	ByPage        Dimension = "page"
+	ByEntry       Dimension = "entry" // first page; pageviews are the number of sessions
+	ByExit        Dimension = "exit"  // last page; likewise
+	BySource      Dimension = "source"
+	ByUTMSource   Dimension = "utm_source"
+	ByUTMMedium   Dimension = "utm_medium"
+	ByUTMCampaign Dimension = "utm_campaign"
+	ByUTMTerm     Dimension = "utm_term"
+	ByUTMContent  Dimension = "utm_content"
+	ByCountry     Dimension = "country"
+	ByDevice      Dimension = "device"
+	ByBrowser     Dimension = "browser"
+	ByOS          Dimension = "os"
+)
+
+// Row is one label of a breakdown.
+type Row struct {
+	Label               string
+	Visitors, Pageviews int64
+}
+
+// EventCount is one custom event's name.
+type EventCount struct {
+	Name            string
+	Count, Visitors int64
+}
+
+// PropCount is one property of a custom event and one value of it.
+type PropCount struct {
+	Key, Value string
+	Count      int64
+}
+
+// CustomEvents are the custom events of a window. Props is nil unless one
+// event's name was asked for.
+type CustomEvents struct {
+	Events []EventCount
+	Props  []PropCount
+}
+
+// RealtimeWindow is how far Realtime looks back.
+const RealtimeWindow = 300 * time.Second
+
+func newMetrics(traffic []Traffic, sessions []SessionTotals) Metrics {
+	var m Metrics
+	for _, t := range traffic {
+		m.Pageviews += t.Pageviews
+		m.Visitors += t.Visitors
+	}
+	var all SessionTotals
+	for _, s := range sessions {
+		all.Sessions += s.Sessions
+		all.Bounces += s.Bounces
+		all.Micros += s.Micros
+	}
+	m.Sessions = all.Sessions
+	if all.Sessions > 0 {
+		m.BounceRate = quotient(all.Bounces, all.Sessions, 1000)
+		m.AvgDuration = quotient(all.Micros, all.Sessions*1_000_000, 10)
+		m.ViewsPerVisit = quotient(m.Pageviews, all.Sessions, 100)
+	}
+	return m
+}
+
+func newChange(now, before Metrics) *Change {
+	return &Change{
+		Pageviews: percentChange(now.Pageviews, before.Pageviews),
+		Visitors:  percentChange(now.Visitors, before.Visitors),
+		Sessions:  percentChange(now.Sessions, before.Sessions),
+	}
+}
+
+func percentChange(now, before int64) *float64 {
+	if before == 0 {
+		return nil
+	}
+	q := quotient((now-before)*100, before, 10)
+	return &q
+}
+
+// quotient is n/d to the nearest 1/steps, halves away from zero (as math.Round),
+// in integers so that a half is one exactly. d and steps are positive.
+func quotient(n, d, steps int64) float64 {
+	sign := int64(1)
+	if n < 0 {
+		n, sign = -n, -1
+	}
+	return float64(sign*((2*n*steps+d)/(2*d))) / float64(steps)
+}

@@ -1,0 +1,226 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/fault"
+)
+
+// ServiceOptions configure NewService.
+type ServiceOptions struct {
+	DB *db.DB // mandatory
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// LabelCap is how many labels of a dimension keep their name within a site
+	// day; the rest of that day becomes one row (other). Default 10,000.
+	LabelCap int
+}
+
+func (o ServiceOptions) validate() error {
+	if o.DB == nil || o.LabelCap < 0 {
+		return errors.New("stats: ServiceOptions need DB, and no negative LabelCap")
+	}
+	return nil
+}
+
+func (o ServiceOptions) withDefaults() ServiceOptions {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.LabelCap == 0 {
+		o.LabelCap = 10_000
+	}
+	return o
+}
+
+// Service answers questions about one site's traffic. Each answer is a fold over
+// the spans of a plan, and all of its queries see one snapshot. Its methods
+// return faults of kind Invalid for a range that can't be answered (details name
+// the query parameter) and of kind Unavailable when the database is away.
+type Service struct {
+	o       ServiceOptions
+	queries *dbsqlc.Queries
+}
+
+// NewService makes a Service, or says what its options lack.
+func NewService(o ServiceOptions) (*Service, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Service{o: o.withDefaults(), queries: dbsqlc.New()}, nil
+}
+
+// Summary returns the window's totals.
+func (s *Service) Summary(ctx context.Context, q Query) (Summary, error) {
+	var out Summary
+	err := s.read(ctx, q, func(ctx context.Context, r Reader, c calendar, w window) error {
+		var err error
+		if out.Metrics, err = metrics(ctx, r, c.plan(w).spans); err != nil || !q.Compare {
+			return err
+		}
+		before, err := metrics(ctx, r, c.plan(w.previous(c)).spans)
+		out.Previous, out.Change = &before, newChange(out.Metrics, before)
+		return err
+	})
+	return out, err
+}
+
+func metrics(ctx context.Context, r Reader, spans []DaySpan) (Metrics, error) {
+	traffic, err := r.Traffic(ctx, spans)
+	if err != nil {
+		return Metrics{}, err
+	}
+	sessions, err := r.Sessions(ctx, spans)
+	return newMetrics(traffic, sessions), err
+}
+
+// Timeseries returns the window in steps of g; "" chooses by the window's length:
+// up to 48 hours by hour, 90 days by day, 730 days by week, else by month. More
+// than 10,000 steps are a fault of kind Invalid.
+func (s *Service) Timeseries(ctx context.Context, q Query, g Granularity) (Timeseries, error) {
+	var out Timeseries
+	err := s.read(ctx, q, func(ctx context.Context, r Reader, c calendar, w window) error {
+		out.Granularity = g
+		if g == "" {
+			out.Granularity = w.granularity()
+		}
+		p, err := c.series(w, out.Granularity)
+		if err != nil {
+			return err
+		}
+		if out.Buckets, err = buckets(ctx, r, p); err != nil || !q.Compare {
+			return err
+		}
+		if p, err = c.series(w.previous(c), out.Granularity); err != nil {
+			return err
+		}
+		out.Previous, err = buckets(ctx, r, p)
+		return err
+	})
+	return out, err
+}
+
+func buckets(ctx context.Context, r Reader, p plan) ([]Bucket, error) {
+	traffic, err := r.Traffic(ctx, p.spans)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Bucket, len(p.buckets))
+	for i, b := range p.buckets {
+		out[i].Start = b.start
+		for _, t := range traffic[b.first:b.end] {
+			out[i].Pageviews += t.Pageviews
+			out[i].Visitors += t.Visitors
+		}
+	}
+	return out, nil
+}
+
+// Breakdowns returns up to q.Limit labels of each dimension, in the order of
+// Reader.Breakdowns.
+func (s *Service) Breakdowns(ctx context.Context, q Query, dimensions ...Dimension) (map[Dimension][]Row, error) {
+	var out map[Dimension][]Row
+	err := s.read(ctx, q, func(ctx context.Context, r Reader, c calendar, w window) error {
+		var err error
+		out, err = r.Breakdowns(ctx, c.plan(w).spans, dimensions, q.Limit)
+		return err
+	})
+	return out, err
+}
+
+// CustomEvents returns up to q.Limit names of custom events and, when name is not
+// empty, up to q.Limit properties of that event, never nil.
+func (s *Service) CustomEvents(ctx context.Context, q Query, name string) (CustomEvents, error) {
+	if !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
+		return CustomEvents{}, fault.Validation(map[string]string{"name": "Not a text that an event's name can be."})
+	}
+	var out CustomEvents
+	err := s.read(ctx, q, func(ctx context.Context, r Reader, c calendar, w window) error {
+		var err error
+		spans := c.plan(w).spans
+		if out.Events, err = r.CustomEvents(ctx, spans, q.Limit); err != nil || name == "" {
+			return err
+		}
+		out.Props, err = r.Props(ctx, spans, name, q.Limit)
+		if out.Props == nil {
+			out.Props = []PropCount{}
+		}
+		return err
+	})
+	return out, err
+}
+
+// Realtime returns the distinct visitors of the last RealtimeWindow. A visitor on
+// both sides of the site's midnight has two hashes and counts twice. The range of
+// q has no effect, but must be a valid one.
+func (s *Service) Realtime(ctx context.Context, q Query) (int64, error) {
+	now := s.o.Now()
+	p, err := parsePeriod(q.From, q.To, now)
+	if err == nil {
+		_, err = calendar{zone: q.Zone}.window(p)
+	}
+	if err != nil {
+		return 0, err
+	}
+	var visitors int64
+	err = s.snapshot(ctx, q, lastUntil(now, RealtimeWindow), func(ctx context.Context, r Reader, c calendar, w window) error {
+		traffic, err := r.Traffic(ctx, c.plan(w).spans)
+		for _, t := range traffic {
+			visitors += t.Visitors
+		}
+		return err
+	})
+	return visitors, err
+}
+
+// fold makes an answer of what a Reader has for a window.
+type fold func(ctx context.Context, r Reader, c calendar, w window) error
+
+func (s *Service) read(ctx context.Context, q Query, f fold) error {
+	p, err := parsePeriod(q.From, q.To, s.o.Now())
+	if err != nil {
+		return err
+	}
+	return s.snapshot(ctx, q, p, f)
+}
+
+func (s *Service) snapshot(ctx context.Context, q Query, p period, f fold) error {
+	return s.o.DB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		c, err := s.loadCalendar(ctx, tx, q, p)
+		if err != nil {
+			return err
+		}
+		w, err := c.window(p)
+		if err != nil {
+			return err
+		}
+		return f(ctx, eventReader{queries: s.queries, tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap}, c, w)
+	})
+}
+
+// loadCalendar reads the site days that p touches, with those of a compared
+// period and of the month or week in which the window begins.
+func (s *Service) loadCalendar(ctx context.Context, tx pgx.Tx, q Query, p period) (calendar, error) {
+	const margin = 2 // days between the dates of UTC and of any zone, rounded up
+	first, last := dateOf(p.from.nominal()).AddDate(0, 0, -margin), dateOf(p.to.nominal()).AddDate(0, 0, margin)
+	if q.Compare {
+		first = first.Add(first.Sub(last))
+	}
+	rows, err := s.queries.ListSiteDays(ctx, tx, q.SiteID, first.AddDate(0, 0, -31), last)
+	if err != nil {
+		return calendar{}, err
+	}
+	c := calendar{zone: q.Zone, stored: make([]calendarDay, len(rows))}
+	for i, row := range rows {
+		c.stored[i] = calendarDay{day: row.Day.UTC(), start: row.StartsAt.UTC(), end: row.EndsAt.UTC()}
+	}
+	return c, nil
+}

@@ -1,0 +1,161 @@
+-- The write side of site statistics. Rows come as arrays of equal length.
+
+-- name: InsertSiteDays :exec
+-- InsertSiteDays makes the days that are missing; salt is empty for a day whose
+-- salt is derived.
+insert into site_days (site_id, day, starts_at, ends_at, salt)
+select @site_id, d.day, d.starts_at, d.ends_at, nullif(d.salt, ''::bytea)
+from (
+    select unnest(@days::date[]) as day, unnest(@starts::timestamptz[]) as starts_at,
+           unnest(@ends::timestamptz[]) as ends_at, unnest(@salts::bytea[]) as salt
+) d
+order by d.day
+on conflict (site_id, day) do nothing;
+
+-- name: ListSiteDaySalts :many
+select day, starts_at, ends_at, salt
+from site_days
+where site_id = @site_id and day between @first_day and @last_day
+order by day;
+
+-- name: ClearSiteDaySalts :execrows
+update site_days set salt = null
+where salt is not null and ends_at < @ended_before;
+
+-- name: EnsureEventsMonth :exec
+select ensure_events_month(@instant);
+
+-- name: NextSessionIDs :many
+select nextval('sessions_id_seq')::bigint from generate_series(1, @count::int);
+
+-- name: InsertSessionHeads :many
+-- InsertSessionHeads locks the visitor days that nobody had seen and returns
+-- them. In key order, like LockSessionHeads: so no two batches wait for each other.
+insert into session_heads (site_id, day, visitor, session_id, last_at)
+select h.site_id, h.day, h.visitor, h.session_id, h.last_at
+from (
+    select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@visitors::bigint[]) as visitor,
+           unnest(@session_ids::bigint[]) as session_id, unnest(@last_ats::timestamptz[]) as last_at
+) h
+order by h.site_id, h.day, h.visitor
+on conflict (site_id, day, visitor) do nothing
+returning site_id, day, visitor;
+
+-- name: LockSessionHeads :many
+select h.*
+from (
+    select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@visitors::bigint[]) as visitor
+) k
+join session_heads h using (site_id, day, visitor)
+order by h.site_id, h.day, h.visitor
+for update of h;
+
+-- name: UpdateSessionHeads :exec
+update session_heads h set session_id = n.session_id, last_at = n.last_at
+from (
+    select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@visitors::bigint[]) as visitor,
+           unnest(@session_ids::bigint[]) as session_id, unnest(@last_ats::timestamptz[]) as last_at
+) n
+where h.site_id = n.site_id and h.day = n.day and h.visitor = n.visitor;
+
+-- name: ListVisitorSessions :many
+-- ListVisitorSessions returns all sessions of some visitor days, whose heads the
+-- caller has locked.
+select s.*
+from (
+    select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@visitors::bigint[]) as visitor
+) k
+join sessions s using (site_id, day, visitor)
+order by s.site_id, s.day, s.visitor, s.started_at;
+
+-- name: SaveSessions :exec
+-- SaveSessions writes whole sessions, new ones and such as a late event changed.
+-- A session without pageviews has neither entry nor exit.
+insert into sessions (site_id, day, id, visitor, started_at, last_at, pageviews, events,
+                      entry_at, entry_path, exit_at, exit_path,
+                      source, utm_source, utm_medium, utm_campaign, utm_term, utm_content,
+                      country, device, browser, os)
+select n.site_id, n.day, n.id, n.visitor, n.started_at, n.last_at, n.pageviews, n.events,
+       case when n.pageviews > 0 then n.entry_at end, case when n.pageviews > 0 then n.entry_path end,
+       case when n.pageviews > 0 then n.exit_at end, case when n.pageviews > 0 then n.exit_path end,
+       n.source, n.utm_source, n.utm_medium, n.utm_campaign, n.utm_term, n.utm_content,
+       n.country, n.device, n.browser, n.os
+from (
+    select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@ids::bigint[]) as id,
+           unnest(@visitors::bigint[]) as visitor, unnest(@started_ats::timestamptz[]) as started_at,
+           unnest(@last_ats::timestamptz[]) as last_at, unnest(@pageviews::int[]) as pageviews, unnest(@events::int[]) as events,
+           unnest(@entry_ats::timestamptz[]) as entry_at, unnest(@entry_paths::text[]) as entry_path,
+           unnest(@exit_ats::timestamptz[]) as exit_at, unnest(@exit_paths::text[]) as exit_path,
+           unnest(@sources::text[]) as source, unnest(@utm_sources::text[]) as utm_source,
+           unnest(@utm_mediums::text[]) as utm_medium, unnest(@utm_campaigns::text[]) as utm_campaign,
+           unnest(@utm_terms::text[]) as utm_term, unnest(@utm_contents::text[]) as utm_content,
+           unnest(@countries::text[]) as country, unnest(@devices::text[]) as device,
+           unnest(@browsers::text[]) as browser, unnest(@oses::text[]) as os
+) n
+on conflict (site_id, day, id) do update set
+    started_at = excluded.started_at, last_at = excluded.last_at, pageviews = excluded.pageviews, events = excluded.events,
+    entry_at = excluded.entry_at, entry_path = excluded.entry_path, exit_at = excluded.exit_at, exit_path = excluded.exit_path,
+    source = excluded.source, utm_source = excluded.utm_source, utm_medium = excluded.utm_medium,
+    utm_campaign = excluded.utm_campaign, utm_term = excluded.utm_term, utm_content = excluded.utm_content,
+    country = excluded.country, device = excluded.device, browser = excluded.browser, os = excluded.os;
+
+-- name: ExtendSessions :exec
+-- ExtendSessions adds to sessions what happened after everything that they hold.
+update sessions s set
+    last_at = n.last_at, pageviews = s.pageviews + n.pageviews, events = s.events + n.events,
+    entry_at = case when s.pageviews = 0 and n.pageviews > 0 then n.entry_at else s.entry_at end,
+    entry_path = case when s.pageviews = 0 and n.pageviews > 0 then n.entry_path else s.entry_path end,
+    exit_at = case when n.pageviews > 0 then n.exit_at else s.exit_at end,
+    exit_path = case when n.pageviews > 0 then n.exit_path else s.exit_path end
+from (
+    select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@ids::bigint[]) as id,
+           unnest(@last_ats::timestamptz[]) as last_at, unnest(@pageviews::int[]) as pageviews, unnest(@events::int[]) as events,
+           unnest(@entry_ats::timestamptz[]) as entry_at, unnest(@entry_paths::text[]) as entry_path,
+           unnest(@exit_ats::timestamptz[]) as exit_at, unnest(@exit_paths::text[]) as exit_path
+) n
+where s.site_id = n.site_id and s.day = n.day and s.id = n.id;
+
+-- name: DeleteSessions :exec
+delete from sessions s
+using (
+    select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@ids::bigint[]) as id
+) gone
+where s.site_id = gone.site_id and s.day = gone.day and s.id = gone.id;
+
+-- name: MoveEvents :exec
+-- MoveEvents gives the events of one session, which are between two instants
+-- inclusive, to another.
+update events set session_id = @to_session
+where site_id = @site_id and day = @day and session_id = @from_session
+  and occurred_at between @first_at and @last_at;
+
+-- name: CopyEvents :copyfrom
+-- CopyEvents leaves the ids to the sequence, so that they count in the order of rows.
+insert into events (site_id, occurred_at, day, visitor, session_id, path, name, props)
+values (@site_id, @occurred_at, @day, @visitor, @session_id, @path, @name, @props);
+
+-- name: BeginSiteImport :one
+insert into site_imports (site_id, run) values (@site_id, 1)
+on conflict (site_id) do update set run = site_imports.run + 1
+returning run;
+
+-- name: LockSiteImport :one
+-- LockSiteImport returns no row when a newer import has taken over.
+select run from site_imports where site_id = @site_id and run = @run
+for update;
+
+-- name: ListImportedLines :many
+select line_sha256, ordinal, run
+from imported_lines
+where site_id = @site_id and line_sha256 = any (@lines::bytea[])
+order by line_sha256, ordinal;
+
+-- name: TouchImportedLines :exec
+update imported_lines l set run = @run
+from (select unnest(@lines::bytea[]) as line_sha256, unnest(@ordinals::int[]) as ordinal) seen
+where l.site_id = @site_id and l.line_sha256 = seen.line_sha256 and l.ordinal = seen.ordinal;
+
+-- name: InsertImportedLines :exec
+insert into imported_lines (site_id, line_sha256, ordinal, run)
+select @site_id, n.line_sha256, n.ordinal, @run
+from (select unnest(@lines::bytea[]) as line_sha256, unnest(@ordinals::int[]) as ordinal) n;
