@@ -1,0 +1,225 @@
+package apidoc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/apidoc/model"
+)
+
+const schemaPrefix = "#/components/schemas/"
+
+// object is a JSON object; numbers in it are json.Number.
+type object = map[string]any
+
+// document is a description as JSON values: a copy, free to be cut.
+type document object
+
+// rootOrder is the order of the members that every reader looks for first.
+var rootOrder = []string{"openapi", "info", "jsonSchemaDialect", "servers", "security", "tags", "paths", "webhooks", "components"}
+
+var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+
+// describeModels puts the schemas of models into the registry, those listed and
+// those that a route uses, and returns the names of the listed ones.
+func describeModels(r huma.Registry, listed []any) ([]string, error) {
+	var keep []string
+	for _, m := range listed {
+		names, err := model.Describe(r, reflect.TypeOf(m))
+		if err != nil {
+			return nil, err
+		}
+		keep = append(keep, names.Full, names.Create, names.Update)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Map())) {
+		if t := r.TypeFromRef(schemaPrefix + name); model.Is(t) {
+			if _, err := model.Describe(r, t); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return keep, nil
+}
+
+// describe copies the live description and makes it the one that is served.
+func (d *Docs) describe() (document, error) {
+	doc, err := toObject(d.options.API)
+	if err != nil {
+		return nil, err
+	}
+	info := member(doc, "info")
+	info["title"], info["version"] = d.options.Title, d.options.Version
+	if delete(info, "description"); d.options.Description != "" {
+		info["description"] = d.options.Description
+	}
+	paths := member(doc, "paths")
+	maps.DeleteFunc(paths, func(path string, _ any) bool { return d.exclude.covers(path) })
+	d.inferRoutes(doc, paths)
+	pruneTags(doc, paths)
+	d.declareAuth(doc)
+	return document(doc), d.pruneSchemas(doc)
+}
+
+func (d *Docs) declareAuth(doc object) {
+	a := d.options.Auth
+	if a.Name == "" {
+		return
+	}
+	schemes := member(member(doc, "components"), "securitySchemes")
+	if schemes[a.Name] != nil {
+		return
+	}
+	scheme := object{"type": "http", "scheme": a.Scheme}
+	if a.BearerFormat != "" {
+		scheme["bearerFormat"] = a.BearerFormat
+	}
+	schemes[a.Name] = scheme
+}
+
+// pruneTags drops declared tags that no operation has.
+func pruneTags(doc, paths object) {
+	tags, _ := doc["tags"].([]any)
+	used := map[string]bool{}
+	for op := range operations(paths) {
+		names, _ := op["tags"].([]any)
+		for _, name := range names {
+			if s, ok := name.(string); ok {
+				used[s] = true
+			}
+		}
+	}
+	tags = slices.DeleteFunc(tags, func(tag any) bool {
+		o, _ := tag.(object)
+		name, _ := o["name"].(string)
+		return !used[name]
+	})
+	if doc["tags"] = tags; len(tags) == 0 {
+		delete(doc, "tags")
+	}
+}
+
+// operations yields each operation of paths.
+func operations(paths object) func(yield func(object) bool) {
+	return func(yield func(object) bool) {
+		for _, path := range slices.Sorted(maps.Keys(paths)) {
+			item, _ := paths[path].(object)
+			for _, method := range methods {
+				if op, ok := item[method].(object); ok && !yield(op) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// pruneSchemas keeps the schemas of Models and what is referred to from the rest
+// of the document or from a schema that is kept.
+func (d *Docs) pruneSchemas(doc object) error {
+	all, err := toObject(d.options.API.Components.Schemas)
+	if err != nil {
+		return err
+	}
+	components := member(doc, "components")
+	delete(components, "schemas")
+	kept := object{}
+	var keep func(name string)
+	keep = func(name string) {
+		if schema, ok := all[name]; ok && kept[name] == nil {
+			kept[name] = schema
+			references(schema, keep)
+		}
+	}
+	for _, name := range d.keep {
+		keep(name)
+	}
+	references(doc, keep)
+	if len(kept) > 0 {
+		components["schemas"] = kept
+	}
+	if len(components) == 0 {
+		delete(doc, "components")
+	}
+	return nil
+}
+
+// references calls found with the name of every schema that v refers to.
+func references(v any, found func(string)) {
+	switch v := v.(type) {
+	case object:
+		for key, value := range v {
+			ref, isText := value.(string)
+			if name, ok := strings.CutPrefix(ref, schemaPrefix); isText && ok && key == "$ref" {
+				found(name)
+			}
+			references(value, found)
+		}
+	case []any:
+		for _, value := range v {
+			references(value, found)
+		}
+	}
+}
+
+// member returns the object at key, made when it is missing.
+func member(o object, key string) object {
+	m, ok := o[key].(object)
+	if !ok {
+		m = object{}
+		o[key] = m
+	}
+	return m
+}
+
+func toObject(v any) (object, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("writing the live description: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var o object
+	if err := dec.Decode(&o); err != nil {
+		return nil, fmt.Errorf("reading the live description: %w", err)
+	}
+	return o, nil
+}
+
+// encode writes the document with its well-known members first and all other
+// keys sorted.
+func (d document) encode() ([]byte, error) {
+	keys := slices.SortedFunc(maps.Keys(d), func(a, b string) int {
+		return strings.Compare(rank(a)+a, rank(b)+b)
+	})
+	var out bytes.Buffer
+	out.WriteString("{\n")
+	for i, key := range keys {
+		var value bytes.Buffer
+		enc := json.NewEncoder(&value)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("  ", "  ")
+		if err := enc.Encode(d[key]); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&out, "  %q: %s", key, bytes.TrimSpace(value.Bytes()))
+		if i < len(keys)-1 {
+			out.WriteByte(',')
+		}
+		out.WriteByte('\n')
+	}
+	out.WriteString("}\n")
+	return out.Bytes(), nil
+}
+
+func rank(key string) string {
+	if i := slices.Index(rootOrder, key); i >= 0 {
+		return string(rune('a' + i))
+	}
+	return "~"
+}

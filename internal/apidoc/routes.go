@@ -1,0 +1,65 @@
+package apidoc
+
+import (
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+
+	"github.com/waypost/waypost/internal/apidoc/precompressed"
+)
+
+// Endpoint is to be mounted for GET and HEAD.
+type Endpoint struct {
+	Pattern string // a path without parameters
+	Handler http.Handler
+}
+
+// Routes returns the pages, the description in both forms and the assets, in a
+// stable order. The answers are compressed already and have a strong ETag for
+// each coding: no middleware should compress them again.
+func (d *Docs) Routes() []Endpoint {
+	prefix := d.options.Prefix
+	routes := []Endpoint{
+		{prefix, http.HandlerFunc(d.servePage)},
+		// The pages refer to everything relative to their own path, so that they
+		// also work behind a proxy that adds one.
+		{prefix + "/", http.RedirectHandler("../"+path.Base(prefix), http.StatusPermanentRedirect)},
+		{prefix + "/openapi.json", d.serve(func(e *edition) *precompressed.Content { return e.jsonFile })},
+		{prefix + "/openapi.yaml", d.serve(func(e *edition) *precompressed.Content { return e.yamlFile })},
+	}
+	assets := d.ui.Assets()
+	for _, name := range slices.Sorted(maps.Keys(assets)) {
+		routes = append(routes, Endpoint{name, assets[name]})
+	}
+	return routes
+}
+
+func (d *Docs) servePage(w http.ResponseWriter, r *http.Request) {
+	kind := d.options.UI
+	switch r.URL.Query().Get("ui") {
+	case "primary":
+		kind = Primary
+	case "alternate":
+		kind = Alternate
+	}
+	d.serve(func(e *edition) *precompressed.Content {
+		if kind == Primary {
+			return e.primary
+		}
+		return e.alternate
+	}).ServeHTTP(w, r)
+}
+
+// serve answers with a part of the current edition. That an edition cannot be
+// made is found by New; in DevMode it can only be a defect, and so panics into
+// the router's recovery.
+func (d *Docs) serve(part func(*edition) *precompressed.Content) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e, err := d.edition()
+		if err != nil {
+			panic(err)
+		}
+		part(e).ServeHTTP(w, r)
+	})
+}
