@@ -22,7 +22,7 @@ type Config struct {
 	ShutdownTimeout time.Duration  `env:"WAYPOST_SHUTDOWN_TIMEOUT" flag:"shutdown-timeout" for:"server" envDefault:"20s" help:"Longest wait for requests and jobs in flight when stopping"`
 	HonorDoNotTrack bool           `env:"WAYPOST_HONOR_DNT" flag:"honor-dnt" for:"server" envDefault:"true" help:"Count nothing for visitors who send DNT: 1 or Sec-GPC: 1"`
 	LogLevel        string         `env:"WAYPOST_LOG_LEVEL" flag:"log-level" for:"server" envDefault:"info" help:"debug, info, warn or error"`
-	LogFormat       string         `env:"WAYPOST_LOG_FORMAT" flag:"log-format" for:"server" envDefault:"json" help:"json or text"`
+	LogFormat       string         `env:"WAYPOST_LOG_FORMAT" flag:"log-format" for:"server" help:"json or text; by default text in dev and json elsewhere"`
 
 	DatabaseURL      string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev and --data-dir use a private server"`
 	DatabaseOwnerURL string `env:"WAYPOST_DATABASE_OWNER_URL" help:"Connection string of the database's owner, for migrations; default DATABASE_URL"`

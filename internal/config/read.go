@@ -73,7 +73,7 @@ func (c Config) validate() error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		errs = append(errs, fmt.Errorf("WAYPOST_LOG_LEVEL: %q is none of debug, info, warn, error", c.LogLevel))
 	}
-	if c.LogFormat != "json" && c.LogFormat != "text" {
+	if !slices.Contains([]string{"", "json", "text"}, c.LogFormat) {
 		errs = append(errs, fmt.Errorf("WAYPOST_LOG_FORMAT: %q is neither json nor text", c.LogFormat))
 	}
 	if c.RequestTimeout <= 0 {

@@ -1,0 +1,166 @@
+package api
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/webhook"
+)
+
+// WebhookAdmin lists and replays stored deliveries. List and Count return
+// validation faults; Replay returns webhook.ErrEvent, ErrInFlight and
+// ErrNotReplayable.
+type WebhookAdmin interface {
+	List(ctx context.Context, f webhook.Filter, after *webhook.Position, limit int) ([]webhook.Record, error)
+	Count(ctx context.Context, f webhook.Filter) (int64, error)
+	Replay(ctx context.Context, id uuid.UUID, force bool) (webhook.Record, error)
+}
+
+type webhookEvent struct {
+	ID             string          `json:"id" format:"uuid" example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	Provider       string          `json:"provider" maxLength:"50" example:"payment"`
+	EventType      string          `json:"event_type" maxLength:"100" example:"payment.succeeded" doc:"Empty when the delivery named none."`
+	ExternalID     string          `json:"external_id" maxLength:"255" example:"evt_1" doc:"The provider's own id, by which duplicates are known; empty when the delivery named none."`
+	Payload        json.RawMessage `json:"payload" doc:"The body as it was sent: members in their order, numbers as they were spelled. Null when it is left out." example:"{\"id\":\"evt_1\",\"type\":\"payment.succeeded\"}"`
+	PayloadOmitted bool            `json:"payload_omitted,omitempty" doc:"True when the body has 16 KiB or more and is left out."`
+	PayloadSize    int             `json:"payload_size" example:"40" doc:"The body's size in bytes."`
+	PayloadSHA256  string          `json:"payload_sha256" pattern:"^[0-9a-f]{64}$" example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" doc:"SHA-256 of the body as it was sent."`
+	RepeatedBodyOf string          `json:"repeated_body_of,omitempty" format:"uuid" doc:"The provider's earliest event with an equal body and another external id: the delivery may be a replayed capture."`
+	Status         webhook.Status  `json:"status" enum:"pending,processed,failed" example:"processed"`
+	HandlerError   string          `json:"handler_error,omitempty" doc:"What the handler said when it failed."`
+	RetryCount     int             `json:"retry_count" minimum:"0" example:"0" doc:"How often it was replayed."`
+	ProcessedAt    *time.Time      `json:"processed_at,omitempty" doc:"When its handler succeeded."`
+	CreatedAt      time.Time       `json:"created_at"`
+}
+
+func toWebhookEvent(r webhook.Record) webhookEvent {
+	e := webhookEvent{
+		ID:             r.ID.String(),
+		Provider:       r.Provider,
+		EventType:      r.EventType,
+		ExternalID:     r.ExternalID,
+		Payload:        r.Body,
+		PayloadOmitted: r.Body == nil,
+		PayloadSize:    r.BodySize,
+		PayloadSHA256:  hex.EncodeToString(r.BodySHA256),
+		Status:         r.Status,
+		HandlerError:   r.HandlerError,
+		RetryCount:     r.RetryCount,
+		CreatedAt:      r.CreatedAt.UTC(),
+	}
+	if r.RepeatedBodyOf != nil {
+		e.RepeatedBodyOf = r.RepeatedBodyOf.String()
+	}
+	if r.ProcessedAt != nil {
+		at := r.ProcessedAt.UTC()
+		e.ProcessedAt = &at
+	}
+	return e
+}
+
+type listWebhooksInput struct {
+	Page
+	Provider   string         `query:"provider" maxLength:"50" doc:"Only deliveries to this provider." example:"payment"`
+	Status     webhook.Status `query:"status" enum:"pending,processed,failed,skipped" doc:"Only deliveries in this state. A skipped duplicate leaves no row, so skipped finds none." example:"failed"`
+	EventType  string         `query:"event_type" maxLength:"100" doc:"Only events of this type." example:"payment.succeeded"`
+	ExternalID string         `query:"external_id" maxLength:"255" doc:"Only the event with this id of the provider's." example:"evt_1"`
+	From       time.Time      `query:"from" doc:"Only deliveries at or after this instant." example:"2025-05-01T00:00:00Z"`
+	To         time.Time      `query:"to" doc:"Only deliveries before this instant." example:"2025-06-01T00:00:00Z"`
+}
+
+type listWebhooksOutput struct {
+	Body list[webhookEvent]
+}
+
+type replayWebhookInput struct {
+	ID    string `path:"id" doc:"The event's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	Force bool   `query:"force" doc:"Also replay an event that was processed: its effect happens again."`
+}
+
+type webhookOutput struct {
+	Body single[webhookEvent]
+}
+
+type webhookCursor struct {
+	CreatedAt time.Time `json:"t"`
+	ID        uuid.UUID `json:"i"`
+}
+
+func (in *listWebhooksInput) filter() (webhook.Filter, *webhook.Position, error) {
+	f := webhook.Filter{
+		Provider: in.Provider, Status: in.Status, EventType: in.EventType, ExternalID: in.ExternalID,
+		From: in.From, To: in.To,
+	}
+	if in.Cursor == "" {
+		return f, nil, nil
+	}
+	var c webhookCursor
+	err := decodeCursor(in.Cursor, &c)
+	return f, &webhook.Position{CreatedAt: c.CreatedAt, ID: c.ID}, err
+}
+
+// replayMessages say how a replay ended.
+var replayMessages = map[webhook.Status]string{
+	webhook.Processed: "Replayed: the handler succeeded.",
+	webhook.Failed:    "Replayed: the handler failed again.",
+	webhook.Pending:   "Replaying: the handler is still running.",
+}
+
+func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
+	huma.Register(a, access(huma.Operation{
+		OperationID: "list-webhook-events",
+		Method:      http.MethodGet,
+		Path:        "/api/admin/webhooks",
+		Summary:     "List webhook deliveries",
+		Description: "Stored deliveries, newest first, page by page.",
+		Tags:        []string{tagWebhooks},
+	}, roles(identity.Admin)), func(ctx context.Context, in *listWebhooksInput) (*listWebhooksOutput, error) {
+		f, after, err := in.filter()
+		if err != nil {
+			return nil, err
+		}
+		events, err := s.List(ctx, f, after, in.Limit+1)
+		if err != nil {
+			return nil, within("query", err)
+		}
+		var total *int64
+		if in.Total {
+			n, err := s.Count(ctx, f)
+			if err != nil {
+				return nil, within("query", err)
+			}
+			total = &n
+		}
+		return &listWebhooksOutput{Body: newList(events, in.Limit, total, toWebhookEvent, func(r webhook.Record) any {
+			return webhookCursor{CreatedAt: r.CreatedAt, ID: r.ID}
+		})}, nil
+	})
+
+	huma.Register(a, access(huma.Operation{
+		OperationID: "replay-webhook-event",
+		Method:      http.MethodPost,
+		Path:        "/api/admin/webhooks/{id}/replay",
+		Summary:     "Replay a webhook delivery",
+		Description: "Runs the event's handler again from the stored bytes and answers the event with its new outcome. An event that failed can be replayed, " +
+			"and a pending one that nobody is handling; one that was processed only with `force=true`. The answer is still `pending` when the handler takes longer than 8 seconds.",
+		Tags:   []string{tagWebhooks},
+		Errors: []int{http.StatusNotFound, http.StatusConflict},
+	}, roles(identity.Admin)), func(ctx context.Context, in *replayWebhookInput) (*webhookOutput, error) {
+		id, err := uuid.Parse(in.ID)
+		if err != nil || len(in.ID) != len(uuid.UUID{}.String()) {
+			return nil, webhook.ErrEvent
+		}
+		event, err := s.Replay(ctx, id, in.Force)
+		if err != nil {
+			return nil, err
+		}
+		return &webhookOutput{Body: single[webhookEvent]{Data: toWebhookEvent(event), Message: replayMessages[event.Status]}}, nil
+	})
+}

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/httpedge"
+)
+
+// Limits of a request body, where an operation sets no others.
+const (
+	maxBody     = 1 << 20 // bytes
+	bodyTimeout = 10 * time.Second
+)
+
+var (
+	errMediaType = fault.New(fault.UnsupportedMedia, fault.CodeUnsupportedMedia, "Send the body as application/json.")
+	errBodySize  = fault.New(fault.TooLarge, fault.CodePayloadTooLarge, "The body is larger than this operation takes.")
+	errBodySlow  = fault.New(fault.Timeout, fault.CodeRequestTimeout, "The body did not arrive in time.")
+	errBodyCut   = fault.New(fault.Malformed, fault.CodeInvalidJSON, "The body ended before its announced length.")
+	errNotJSON   = fault.New(fault.Malformed, fault.CodeInvalidJSON, "The body is not well-formed JSON.")
+	errNoBody    = fault.New(fault.Malformed, fault.CodeInvalidJSON, "A JSON body is required.")
+)
+
+// readJSON reads the body of an operation that takes one, before Huma does, so
+// that its limits and its syntax have answers of their own. What the fields hold
+// is judged by the model's rules.
+func readJSON(ctx huma.Context, next func(huma.Context)) {
+	if ctx.Operation().RequestBody == nil {
+		next(ctx)
+		return
+	}
+	r, w := humachi.Unwrap(ctx)
+	body, err := readBody(w, r, maxBody, errMediaType, "application/json")
+	if err == nil {
+		err = checkJSON(body)
+	}
+	if err != nil {
+		httpedge.WriteError(w, r, err)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	next(ctx)
+}
+
+// readBody reads at most limit bytes. A body may leave its media type out, but
+// one that is none of media is refused with wrongMedia.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64, wrongMedia error, media ...string) ([]byte, error) {
+	if t := r.Header.Get("Content-Type"); t != "" {
+		if sent, _, err := mime.ParseMediaType(t); err != nil || !slices.Contains(media, sent) {
+			return nil, wrongMedia
+		}
+	}
+	if r.ContentLength > limit {
+		return nil, errBodySize
+	}
+	rc := http.NewResponseController(w)
+	// A writer without deadlines (a test's recorder) has no slow clients either.
+	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	switch _, tooLarge := errors.AsType[*http.MaxBytesError](err); {
+	case tooLarge:
+		return nil, errBodySize.Because(err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, errBodySlow.Because(err)
+	case err != nil:
+		return nil, errBodyCut.Because(err)
+	}
+	_ = rc.SetReadDeadline(time.Time{})
+	return body, nil
+}
+
+func checkJSON(body []byte) error {
+	switch {
+	case len(bytes.TrimSpace(body)) == 0:
+		return errNoBody
+	case !utf8.Valid(body) || !json.Valid(body):
+		return errNotJSON
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/httpedge"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/site"
+)
+
+// Authenticator turns a bearer token into its account, checked at this moment.
+// It returns faults of kind Unauthenticated and Forbidden.
+type Authenticator interface {
+	Authenticate(ctx context.Context, token string) (identity.Principal, error)
+}
+
+// SiteKeys turns a presented secret API key into its site. It returns a fault of
+// kind Unauthenticated, the same for every sort of bad key.
+type SiteKeys interface {
+	AuthenticateKey(ctx context.Context, presented string) (site.Site, site.Key, error)
+}
+
+const siteKeyHeader = "X-Analytics-API-Key"
+
+var (
+	errNoToken   = fault.New(fault.Unauthenticated, fault.CodeUnauthenticated, "Sign in first: send `Authorization: Bearer <access token>`.")
+	errTwoTokens = fault.New(fault.Unauthenticated, fault.CodeUnauthenticated, "Send one Authorization header.")
+	errRole      = fault.New(fault.Forbidden, fault.CodeForbidden, "Your role does not allow this.")
+	errScope     = fault.New(fault.Forbidden, fault.CodeForbidden, "This key's scope does not allow reading.")
+)
+
+type siteContextKey struct{}
+
+// siteFrom returns the site whose key opened an operation with siteKey access.
+func siteFrom(ctx context.Context) site.Site {
+	s, _ := ctx.Value(siteContextKey{}).(site.Site)
+	return s
+}
+
+// guard enforces each operation's declared Access.
+func guard(accounts Authenticator, keys SiteKeys) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		a, declared := ctx.Operation().Metadata[accessKey].(Access)
+		r, w := humachi.Unwrap(ctx)
+		if !declared {
+			httpedge.WriteError(w, r, errRole)
+			return
+		}
+		var err error
+		c := ctx.Context()
+		switch a.scheme {
+		case schemeBearer:
+			c, err = signIn(c, r.Header, accounts, a.roles)
+		case schemeSiteKey:
+			c, err = openSite(c, r.Header, keys)
+		}
+		if err != nil {
+			httpedge.WriteError(w, r, err)
+			return
+		}
+		next(huma.WithContext(ctx, c))
+	}
+}
+
+func signIn(ctx context.Context, h http.Header, accounts Authenticator, allowed []identity.Role) (context.Context, error) {
+	token, err := bearerToken(h)
+	if err != nil {
+		return nil, err
+	}
+	p, err := accounts.Authenticate(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	if !p.Is(allowed...) {
+		return nil, errRole
+	}
+	edge := identity.FromContext(ctx)
+	p.Address, p.RequestID = edge.Address, edge.RequestID
+	return identity.NewContext(ctx, p), nil
+}
+
+// bearerToken reads the one Authorization header (RFC 6750, section 2.1; the
+// scheme's name is case-insensitive by RFC 9110, section 11.1).
+func bearerToken(h http.Header) (string, error) {
+	values := h.Values("Authorization")
+	if len(values) > 1 {
+		return "", errTwoTokens
+	}
+	if len(values) == 0 {
+		return "", errNoToken
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return "", errNoToken
+	}
+	return strings.TrimSpace(token), nil
+}
+
+func openSite(ctx context.Context, h http.Header, keys SiteKeys) (context.Context, error) {
+	s, key, err := keys.AuthenticateKey(ctx, h.Get(siteKeyHeader))
+	if err != nil {
+		return nil, err
+	}
+	if key.Scope != site.ScopeRead {
+		return nil, errScope
+	}
+	p := identity.FromContext(ctx)
+	p.Kind, p.ID = identity.KindSite, s.ID.String()
+	return context.WithValue(identity.NewContext(ctx, p), siteContextKey{}, s), nil
+}
+
+// checkAccess fails when an operation was registered without a declared Access.
+func checkAccess(a huma.API) error {
+	var errs []error
+	for path, item := range a.OpenAPI().Paths {
+		for method, op := range map[string]*huma.Operation{
+			"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete, "PATCH": item.Patch,
+		} {
+			if op == nil {
+				continue
+			}
+			if _, ok := op.Metadata[accessKey].(Access); !ok {
+				errs = append(errs, fmt.Errorf("api: %s %s declares no access", method, path))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

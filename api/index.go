@@ -1,0 +1,49 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+type index struct {
+	Name        string            `json:"name" example:"Waypost"`
+	Version     string            `json:"version" example:"1.0.0"`
+	EntryPoints map[string]string `json:"entry_points" doc:"What is served where."`
+}
+
+type indexOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         single[index]
+}
+
+func registerIndex(a huma.API, baseURL string) {
+	entries := map[string]string{
+		"docs":         baseURL + "/docs",
+		"openapi":      baseURL + "/docs/openapi.json",
+		"sign_in":      baseURL + "/api/auth/login",
+		"webhooks":     baseURL + "/webhooks/{provider}",
+		"statistics":   baseURL + "/api/stats/summary",
+		"collect":      baseURL + "/api/collect",
+		"health":       baseURL + "/healthz",
+		"readiness":    baseURL + "/readyz",
+		"deliveries":   baseURL + "/api/admin/webhooks",
+		"users":        baseURL + "/api/users",
+		"posts":        baseURL + "/api/posts",
+		"openapi_yaml": baseURL + "/docs/openapi.yaml",
+	}
+	huma.Register(a, access(huma.Operation{
+		OperationID: "get-index",
+		Method:      http.MethodGet,
+		Path:        "/",
+		Summary:     "Where things are",
+		Description: "The service's entry points, for people and scripts that have only its address.",
+		Tags:        []string{tagService},
+	}, public()), func(context.Context, *struct{}) (*indexOutput, error) {
+		return &indexOutput{
+			CacheControl: "no-cache",
+			Body:         single[index]{Data: index{Name: "Waypost", Version: Version, EntryPoints: entries}, Message: "Welcome. The documentation is at /docs."},
+		}, nil
+	})
+}

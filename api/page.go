@@ -1,0 +1,76 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+
+	"github.com/waypost/waypost/internal/fault"
+)
+
+// Page is embedded in the input of every list. It is exported because Huma passes
+// over embedded fields that are not.
+type Page struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Rows in one answer."`
+	Cursor string `query:"cursor" doc:"Where to go on: meta.next_cursor of the previous answer."`
+	Total  bool   `query:"total" doc:"Also count all rows that match."`
+}
+
+// listMeta describes one page of a list.
+type listMeta struct {
+	Limit      int    `json:"limit" example:"20"`
+	HasMore    bool   `json:"has_more" example:"false"`
+	NextCursor string `json:"next_cursor" example:"" doc:"Pass as cursor for the next page; empty on the last."`
+	Total      *int64 `json:"total,omitempty" doc:"All rows that match; present with total=true."`
+}
+
+// list is the envelope of many.
+type list[T any] struct {
+	Data []T      `json:"data" nullable:"false"`
+	Meta listMeta `json:"meta"`
+}
+
+// single is the envelope of one.
+type single[T any] struct {
+	Data    T      `json:"data"`
+	Message string `json:"message"`
+}
+
+// newList makes the envelope of a page from up to limit+1 rows: the extra one
+// only says that there is more. position gives the cursor's content of a row.
+func newList[R, T any](rows []R, limit int, total *int64, convert func(R) T, position func(R) any) list[T] {
+	out := list[T]{Data: make([]T, 0, min(len(rows), limit)), Meta: listMeta{Limit: limit, Total: total}}
+	for i, r := range rows {
+		if i == limit {
+			out.Meta.HasMore = true
+			out.Meta.NextCursor = encodeCursor(position(rows[i-1]))
+			break
+		}
+		out.Data = append(out.Data, convert(r))
+	}
+	return out
+}
+
+// encodeCursor makes an opaque cursor of a row's position.
+func encodeCursor(position any) string {
+	b, err := json.Marshal(position)
+	if err != nil {
+		panic("api: a cursor position that JSON can't carry: " + err.Error())
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// decodeCursor reads a cursor into position; an empty cursor leaves it as it is.
+// A cursor that this service did not make is a 422.
+func decodeCursor(cursor string, position any) error {
+	if cursor == "" {
+		return nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err == nil {
+		err = json.Unmarshal(b, position)
+	}
+	if err != nil {
+		return fault.Validation(map[string]string{"query.cursor": "Not a cursor of this list; leave it out to start from the newest."})
+	}
+	return nil
+}

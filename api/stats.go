@@ -1,0 +1,172 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/stats"
+)
+
+// StatsService answers questions about one site's traffic. Every method returns
+// a fault of kind Invalid for a range that it can't answer.
+type StatsService interface {
+	Summary(ctx context.Context, q stats.Query) (stats.Summary, error)
+	Timeseries(ctx context.Context, q stats.Query, g stats.Granularity) (stats.Timeseries, error)
+	Breakdowns(ctx context.Context, q stats.Query, dimensions ...stats.Dimension) (map[stats.Dimension][]stats.Row, error)
+	CustomEvents(ctx context.Context, q stats.Query, name string) (stats.CustomEvents, error)
+	Realtime(ctx context.Context, q stats.Query) (int64, error)
+}
+
+func registerStats(a huma.API, s StatsService) {
+	// GET /api/stats/summary
+	huma.Register(a, statsOperation("summary", "Totals",
+		"Pageviews and visitors inside the range; sessions, bounce rate and mean duration of the sessions that start in it. "+
+			"A visitor counts once per day of the site."),
+		func(ctx context.Context, in *StatsInput) (*statsOutput[statsSummary], error) {
+			answer, err := s.Summary(ctx, in.query(ctx))
+			return newStatsOutput(newStatsSummary(answer), err)
+		})
+
+	// GET /api/stats/timeseries
+	huma.Register(a, statsOperation("timeseries", "Pageviews and visitors over time",
+		"Buckets are aligned in the site's time zone (weeks start on Monday) and have no gaps. "+
+			"Without `granularity`: up to 48 hours by hour, 90 days by day, 730 days by week, else by month."),
+		func(ctx context.Context, in *struct {
+			StatsInput
+			Granularity string `query:"granularity" enum:"hour,day,week,month" doc:"Width of a bucket; at most 10,000 buckets."`
+		}) (*statsOutput[statsTimeseries], error) {
+			answer, err := s.Timeseries(ctx, in.query(ctx), stats.Granularity(in.Granularity))
+			return newStatsOutput(newStatsTimeseries(answer), err)
+		})
+
+	// GET /api/stats/pages
+	huma.Register(a, statsOperation("pages", "Pages",
+		"`top`: pages by pageviews inside the range. `entry` and `exit`: first and last pages of the sessions that start in it; "+
+			"their `pageviews` is the number of such sessions."),
+		func(ctx context.Context, in *StatsInput) (*statsOutput[statsPages], error) {
+			rows, err := s.Breakdowns(ctx, in.query(ctx), stats.ByPage, stats.ByEntry, stats.ByExit)
+			return newStatsOutput(statsPages{
+				Top: newStatsRows(rows[stats.ByPage]), Entry: newStatsRows(rows[stats.ByEntry]), Exit: newStatsRows(rows[stats.ByExit]),
+			}, err)
+		})
+
+	// GET /api/stats/referrers
+	huma.Register(a, statsOperation("referrers", "Referrers and campaigns",
+		"Hosts (without `www.`) that sessions came from, and their utm parameters. The site's own domain is no referrer."),
+		func(ctx context.Context, in *StatsInput) (*statsOutput[statsReferrers], error) {
+			rows, err := s.Breakdowns(ctx, in.query(ctx), stats.BySource,
+				stats.ByUTMSource, stats.ByUTMMedium, stats.ByUTMCampaign, stats.ByUTMTerm, stats.ByUTMContent)
+			return newStatsOutput(statsReferrers{
+				Sources: newStatsRows(rows[stats.BySource]),
+				UTM: statsUTM{
+					Source: newStatsRows(rows[stats.ByUTMSource]), Medium: newStatsRows(rows[stats.ByUTMMedium]),
+					Campaign: newStatsRows(rows[stats.ByUTMCampaign]),
+					Term:     newStatsRows(rows[stats.ByUTMTerm]), Content: newStatsRows(rows[stats.ByUTMContent]),
+				},
+			}, err)
+		})
+
+	// GET /api/stats/geo
+	huma.Register(a, statsOperation("geo", "Countries", "Labels are ISO 3166-1 alpha-2 codes; visits from unknown places are left out."),
+		func(ctx context.Context, in *StatsInput) (*statsOutput[statsGeo], error) {
+			rows, err := s.Breakdowns(ctx, in.query(ctx), stats.ByCountry)
+			return newStatsOutput(statsGeo{Countries: newStatsRows(rows[stats.ByCountry])}, err)
+		})
+
+	// GET /api/stats/tech
+	huma.Register(a, statsOperation("tech", "Devices, browsers and operating systems", "Devices are `desktop`, `mobile` and `tablet`."),
+		func(ctx context.Context, in *StatsInput) (*statsOutput[statsTech], error) {
+			rows, err := s.Breakdowns(ctx, in.query(ctx), stats.ByDevice, stats.ByBrowser, stats.ByOS)
+			return newStatsOutput(statsTech{
+				Devices: newStatsRows(rows[stats.ByDevice]), Browsers: newStatsRows(rows[stats.ByBrowser]), OS: newStatsRows(rows[stats.ByOS]),
+			}, err)
+		})
+
+	// GET /api/stats/events
+	huma.Register(a, statsOperation("events", "Custom events",
+		"Events sent by `waypost.track(name, props)`. With `name`, also the properties of that event."),
+		func(ctx context.Context, in *struct {
+			StatsInput
+			Name string `query:"name" example:"signup" doc:"An event whose properties are wanted too."`
+		}) (*statsOutput[statsEvents], error) {
+			answer, err := s.CustomEvents(ctx, in.query(ctx), in.Name)
+			return newStatsOutput(newStatsEvents(answer), err)
+		})
+
+	// GET /api/stats/realtime
+	huma.Register(a, statsOperation("realtime", "Visitors right now",
+		"Distinct visitors of the last 300 seconds, whatever the range."),
+		func(ctx context.Context, in *StatsInput) (*statsOutput[statsRealtime], error) {
+			visitors, err := s.Realtime(ctx, in.query(ctx))
+			return newStatsOutput(statsRealtime{Visitors: visitors, WindowSeconds: int(stats.RealtimeWindow / time.Second)}, err)
+		})
+}
+
+// statsOperation is the metadata of GET /api/stats/<name>.
+func statsOperation(name, summary, description string) huma.Operation {
+	return access(huma.Operation{
+		OperationID: "get-stats-" + name,
+		Method:      http.MethodGet,
+		Path:        "/api/stats/" + name,
+		Summary:     summary,
+		Description: description,
+		Tags:        []string{tagStats},
+		Errors:      []int{http.StatusUnprocessableEntity},
+		// Documented here and read as text below: Huma would refuse a value that is
+		// no boolean, while such a value only leaves the comparison off.
+		Parameters: []*huma.Param{{
+			Name: "compare", In: "query",
+			Description: "`true` adds the preceding period of equal length to the summary and the timeseries; any other value does not.",
+			Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
+		}},
+	}, siteKey())
+}
+
+// StatsInput is what every statistics operation takes. Those on which a
+// parameter has no effect accept it all the same, and refuse the same values.
+// Exported because Huma reads no parameters from an unexported embedded struct.
+type StatsInput struct {
+	From    string `query:"from" example:"2026-01-01" doc:"Start of the range: a date of the site's time zone, or an RFC 3339 timestamp (inclusive). Without from and to: the last 30 days."`
+	To      string `query:"to" example:"2026-01-31" doc:"End of the range: a date (that whole day belongs to it), or an RFC 3339 timestamp (exclusive). At most 10 years after from."`
+	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most rows in each list of a breakdown."`
+	Compare string `query:"compare" hidden:"true"`
+}
+
+// Resolve refuses parameters that are there but empty, which Huma takes for
+// absent: a client whose variable is unset should not get another range.
+func (in *StatsInput) Resolve(ctx huma.Context) []error {
+	u := ctx.URL()
+	return emptyParameters(u.Query(), "from", "to", "limit", "granularity")
+}
+
+func emptyParameters(query url.Values, names ...string) []error {
+	var errs []error
+	for _, name := range names {
+		if query.Has(name) && query.Get(name) == "" {
+			errs = append(errs, &huma.ErrorDetail{Location: "query." + name, Message: "may not be empty; leave it out for the default"})
+		}
+	}
+	return errs
+}
+
+func (in *StatsInput) query(ctx context.Context) stats.Query {
+	s := siteFrom(ctx)
+	return stats.Query{SiteID: s.ID, Zone: s.Zone, From: in.From, To: in.To, Limit: in.Limit, Compare: in.Compare == "true"}
+}
+
+// statsOutput has a bare body, as the specification of these operations says.
+type statsOutput[T any] struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         T
+}
+
+func newStatsOutput[T any](body T, err error) (*statsOutput[T], error) {
+	if err != nil {
+		return nil, within("query", err)
+	}
+	return &statsOutput[T]{CacheControl: "private, no-cache", Body: body}, nil
+}

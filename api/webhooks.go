@@ -1,0 +1,101 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/waypost/waypost/internal/httpedge"
+	"github.com/waypost/waypost/internal/webhook"
+)
+
+// DeliveryReceiver takes webhook deliveries in. BodyLimit returns
+// webhook.ErrProvider for an unknown provider; Receive returns a receipt only for
+// a delivery that is durable.
+type DeliveryReceiver interface {
+	BodyLimit(provider string) (int64, error)
+	Receive(ctx context.Context, in webhook.Inbound) (webhook.Receipt, error)
+}
+
+var errDeliveryCut = webhook.ErrPayload.With(map[string]string{"body": "It ended before its announced length."})
+
+// receipt is the answer to a delivery. Which members it has depends on the status.
+type receipt struct {
+	Status     webhook.Status `json:"status"`
+	Reason     string         `json:"reason,omitempty"`
+	ID         string         `json:"id"`
+	EventType  *string        `json:"event_type,omitempty"`
+	ExternalID *string        `json:"external_id,omitempty"`
+}
+
+func toReceipt(r webhook.Receipt) receipt {
+	out := receipt{Status: r.Status, ID: r.ID.String()}
+	switch r.Status {
+	case webhook.Skipped:
+		out.Reason = "duplicate"
+	case webhook.Processed, webhook.Pending:
+		out.EventType, out.ExternalID = &r.EventType, &r.ExternalID
+	}
+	return out
+}
+
+// receiveWebhook answers POST /webhooks/{provider}. The provider is looked up
+// before the body is read, and the body is read whole before anything judges it.
+func receiveWebhook(s DeliveryReceiver) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		provider := chi.URLParam(r, "provider")
+		limit, err := s.BodyLimit(provider)
+		if err != nil {
+			httpedge.WriteError(w, r, err)
+			return
+		}
+		body, err := readDelivery(w, r, limit)
+		if err != nil {
+			httpedge.WriteError(w, r, err)
+			return
+		}
+		got, err := s.Receive(r.Context(), webhook.Inbound{Provider: provider, Header: r.Header, Body: body})
+		if err != nil {
+			httpedge.WriteError(w, r, err)
+			return
+		}
+		answer, err := json.Marshal(toReceipt(got))
+		if err != nil {
+			httpedge.WriteError(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(append(answer, '\n')) // the sender has gone when this fails
+	})
+}
+
+// readDelivery returns the bytes as they came over the wire, whatever their
+// announced type or coding.
+func readDelivery(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, errBodySize
+	}
+	rc := http.NewResponseController(w)
+	// A writer without deadlines (a test's recorder) has no slow senders either.
+	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	switch _, tooLarge := errors.AsType[*http.MaxBytesError](err); {
+	case tooLarge:
+		return nil, errBodySize.Because(err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, errBodySlow.Because(err)
+	case err != nil:
+		return nil, errDeliveryCut.Because(err)
+	}
+	_ = rc.SetReadDeadline(time.Time{})
+	return body, nil
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waypost/waypost/internal/app"
+)
+
+func newDev() *cobra.Command {
+	return takesSettings(&cobra.Command{
+		Use:   "dev",
+		Short: "Run everything on this machine, with demo data",
+		Long: `The one set-up command. Without DATABASE_URL it starts a private PostgreSQL under
+the data directory; then it migrates, seeds demo data once, listens, and prints
+what to try. What it makes up (passwords, keys, secrets) is written to
+<data-dir>/dev.env for scripts to source; a value set in the environment wins.
+
+Ctrl-C stops it and its PostgreSQL; the data stays. Delete the data directory to
+start afresh.`,
+		Example: `  waypost dev
+  waypost dev --addr 127.0.0.1:0 --data-dir /tmp/try`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := readConfig(cmd)
+			if err != nil {
+				return err
+			}
+			return app.RunDev(cmd.Context(), c, app.DevOptions{Out: cmd.OutOrStdout(), Log: cmd.ErrOrStderr(), LookupEnv: os.Getenv})
+		},
+	}, "server", "database")
+}

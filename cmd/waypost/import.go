@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/waypost/waypost/internal/app"
+	"github.com/waypost/waypost/internal/stats"
+)
+
+func newImport() *cobra.Command {
+	var siteID, format string
+	cmd := takesSettings(&cobra.Command{
+		Use:   "import --site ID --format combined|common|ndjson FILE|-",
+		Short: "Backfill a site's traffic from an access log or NDJSON",
+		Long: `Log lines become pageviews: GET, status 200 or 304, no assets, no bots. A line is
+known by its content and its place among equal lines, so the same file twice
+counts once, a file that has grown adds what is new, and an import that was
+broken off is completed by running it again.
+
+NDJSON lines are events: {"ts", "url", "referrer", "name", "props", "ip",
+"user_agent"}; ts and url are required.`,
+		Example: `  waypost import --site 0197… --format combined /var/log/nginx/access.log
+  zcat access.log.*.gz | waypost import --site 0197… --format combined -`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := uuid.Parse(siteID)
+			if err != nil {
+				return &usageError{fmt.Errorf("--site %q is not an id; `waypost site list` shows them", siteID)}
+			}
+			if !slices.Contains([]stats.Format{stats.Combined, stats.Common, stats.NDJSON}, stats.Format(format)) {
+				return &usageError{fmt.Errorf("--format %q is none of combined, common, ndjson", format)}
+			}
+			file, size, err := openInput(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			return withServices(cmd, func(s *app.Services) error {
+				return importFile(cmd, s, id, stats.Format(format), file, size)
+			})
+		},
+	}, "database")
+	cmd.Flags().StringVar(&siteID, "site", "", "the site's id")
+	cmd.Flags().StringVar(&format, "format", "", "combined, common or ndjson")
+	return required(cmd, "site", "format")
+}
+
+func importFile(cmd *cobra.Command, s *app.Services, id uuid.UUID, format stats.Format, file io.Reader, size int64) error {
+	ctx := systemContext(cmd)
+	to, err := s.Sites.Find(ctx, id)
+	if err != nil {
+		return err
+	}
+	bar := newBar(cmd, size)
+	began := time.Now()
+	report, err := s.Importer.Import(ctx, to, file, format, func(p stats.Progress) { _ = bar.Set64(p.Bytes) })
+	_ = bar.Exit() // drawing is no part of the work
+	took := time.Since(began)
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "lines read  %d  (in %s, %.0f a second)\nimported    %d\n", report.Lines, took.Round(time.Millisecond), float64(report.Lines)/took.Seconds(), report.Imported)
+	for _, reason := range slices.Sorted(maps.Keys(report.Skipped)) {
+		fmt.Fprintf(out, "skipped     %d  %s\n", report.Skipped[reason], reason)
+	}
+	if err != nil {
+		return fmt.Errorf("the import broke off; what is counted above is in, and running it again completes it: %w", explain(err))
+	}
+	return nil
+}
+
+// newBar draws on a terminal and stays silent elsewhere. size is -1 when unknown.
+func newBar(cmd *cobra.Command, size int64) *progressbar.ProgressBar {
+	screen, isFile := cmd.ErrOrStderr().(*os.File)
+	return progressbar.NewOptions64(size,
+		progressbar.OptionSetWriter(cmd.ErrOrStderr()),
+		progressbar.OptionSetVisibility(isFile && term.IsTerminal(int(screen.Fd()))),
+		progressbar.OptionSetDescription("importing"),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionFullWidth(),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+	)
+}
+
+// openInput opens a file, or standard input for "-". The size is -1 when unknown.
+func openInput(cmd *cobra.Command, name string) (io.ReadCloser, int64, error) {
+	if name == "-" {
+		return io.NopCloser(cmd.InOrStdin()), -1, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return f, -1, err
+	}
+	return f, info.Size(), nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/app"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+func newUser() *cobra.Command {
+	return group("user", "Create accounts and set their roles",
+		"There is no default account outside dev: make the first ADMIN with `waypost user create --role ADMIN`.",
+		newUserCreate(), newUserSetRole())
+}
+
+func newUserCreate() *cobra.Command {
+	var n account.NewUser
+	var role string
+	cmd := takesSettings(&cobra.Command{
+		Use:   "create --email ADDRESS --first-name NAME --last-name NAME [--role ROLE]",
+		Short: "Create an account",
+		Long: `The password is asked for on a terminal, and else read as the first line of
+standard input, so that it appears in no process list and no shell history.`,
+		Example: `  waypost user create --email ada@example.com --first-name Ada --last-name Lovelace --role ADMIN
+  pass show waypost/ada | waypost user create --email ada@example.com --first-name Ada --last-name Lovelace`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			password, err := readPassword(cmd)
+			if err != nil {
+				return err
+			}
+			n.Password, n.Role = password, identity.Role(strings.ToUpper(role))
+			return withServices(cmd, func(s *app.Services) error {
+				u, err := s.Accounts.Create(systemContext(cmd), n)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "Created user %d, %s, %s.\n", u.ID, u.Email, u.Role)
+				return nil
+			})
+		},
+	}, "database")
+	cmd.Flags().StringVar(&n.Email, "email", "", "e-mail address, which signs in")
+	cmd.Flags().StringVar(&n.FirstName, "first-name", "", "first name, 2 characters or more")
+	cmd.Flags().StringVar(&n.LastName, "last-name", "", "last name, 2 characters or more")
+	cmd.Flags().StringVar(&role, "role", string(identity.User), "ADMIN, EDITOR or USER")
+	return required(cmd, "email", "first-name", "last-name")
+}
+
+func newUserSetRole() *cobra.Command {
+	return takesSettings(&cobra.Command{
+		Use:     "set-role ADDRESS ROLE",
+		Short:   "Change an account's role; it bites on the account's next request",
+		Example: "  waypost user set-role ada@example.com EDITOR",
+		Args:    usageArgs(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withServices(cmd, func(s *app.Services) error {
+				u, err := s.Accounts.SetRole(systemContext(cmd), args[0], identity.Role(strings.ToUpper(args[1])))
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s.\n", u.Email, u.Role)
+				return nil
+			})
+		},
+	}, "database")
+}
+
+// readPassword asks on a terminal and reads a line elsewhere.
+func readPassword(cmd *cobra.Command) (string, error) {
+	in, isFile := cmd.InOrStdin().(*os.File)
+	if isFile && term.IsTerminal(int(in.Fd())) {
+		fmt.Fprint(cmd.ErrOrStderr(), "Password (8 to 128 characters, not shown): ")
+		b, err := term.ReadPassword(int(in.Fd()))
+		fmt.Fprintln(cmd.ErrOrStderr())
+		return string(b), err
+	}
+	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	password := strings.TrimRight(line, "\r\n")
+	if password == "" {
+		return "", &usageError{errors.New("no password: give it as the first line of standard input, or run this on a terminal")}
+	}
+	return password, nil
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waypost/waypost/internal/app"
+)
+
+func newWebhook() *cobra.Command {
+	return group("webhook", "Try the webhook receiver", "", newWebhookSend())
+}
+
+func newWebhookSend() *cobra.Command {
+	var o app.SendOptions
+	var data string
+	cmd := takesSettings(&cobra.Command{
+		Use:   "send --provider NAME --type TYPE [--id ID] [--data FILE]",
+		Short: "Sign a test delivery as a provider would, and post it",
+		Long: `The secret comes from the provider's variable (PAYMENT_WEBHOOK_SECRET,
+CODEHOST_WEBHOOK_SECRET) or, without one, from dev.env in the data directory; so
+does the service's URL. Exits with 0 when the answer is 2xx.`,
+		Example: `  waypost webhook send --provider payment --type payment.succeeded
+  echo '{"ref":"main"}' | waypost webhook send --provider codehost --type push --data -`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := readConfig(cmd)
+			if err != nil {
+				return err
+			}
+			if o.Body, err = readData(cmd, data); err != nil {
+				return err
+			}
+			o.LookupEnv, o.Now = os.Getenv, time.Now()
+			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
+			defer cancel()
+			answer, err := app.SendWebhook(ctx, c, o)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n", answer.Status, answer.Body)
+			if answer.Code/100 != 2 {
+				return errors.New("the delivery was refused")
+			}
+			return nil
+		},
+	}, "database")
+	cmd.Flags().StringVar(&o.URL, "url", "", "the service's URL; default WAYPOST_URL, else dev's")
+	cmd.Flags().StringVar(&o.Provider, "provider", "", "a registered provider")
+	cmd.Flags().StringVar(&o.Type, "type", "", "the event's type")
+	cmd.Flags().StringVar(&o.ID, "id", "", "the event's id; made up when empty")
+	cmd.Flags().StringVar(&data, "data", "", "file with the body, - for standard input; a small one is made up")
+	return required(cmd, "provider", "type")
+}
+
+// readData returns nil when there is no data flag.
+func readData(cmd *cobra.Command, name string) ([]byte, error) {
+	switch name {
+	case "":
+		return nil, nil
+	case "-":
+		return io.ReadAll(cmd.InOrStdin())
+	}
+	return os.ReadFile(name)
+}

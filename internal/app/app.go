@@ -1,0 +1,204 @@
+// Package app composes the service and owns its life: New builds everything from
+// the bottom up, Run serves, Close takes it apart in reverse, also after a failed
+// start.
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/waypost/waypost/api"
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/config"
+	"github.com/waypost/waypost/internal/jobs"
+	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/token"
+	"github.com/waypost/waypost/internal/webhook"
+)
+
+// Options are what New needs. All fields but Bindings are mandatory.
+type Options struct {
+	Config config.Config
+	// DB is migrated; it stays the caller's to close.
+	DB     *db.DB
+	Logger *slog.Logger
+	// LookupSecret finds a webhook secret by its variable's name, at each delivery.
+	LookupSecret func(name string) string
+	// Bindings are the webhook handlers.
+	Bindings []webhook.Binding
+}
+
+// App is a composed service.
+type App struct {
+	config   config.Config
+	logger   *slog.Logger
+	handler  http.Handler
+	services *Services
+	jobs     *jobs.Runner
+	closers  closers
+}
+
+// New composes the service and starts its background work. Nothing listens yet.
+func New(ctx context.Context, o Options) (*App, error) {
+	a := &App{config: o.Config, logger: o.Logger}
+	if err := a.build(ctx, o); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+func (a *App) build(ctx context.Context, o Options) error {
+	services, err := newServices(o.DB, o.Logger)
+	if err != nil {
+		return err
+	}
+	a.services = services
+	tokens, err := token.New(ctx, token.Options{
+		DB: o.DB, Issuer: o.Config.URL,
+		SecretKey: []byte(o.Config.SecretKey), PreviousSecretKey: []byte(o.Config.SecretKeyPrevious),
+	})
+	if err != nil {
+		return err
+	}
+	if services.Accounts, err = account.New(account.Options{DB: o.DB, Tokens: tokens}); err != nil {
+		return err
+	}
+	receiver, err := a.buildWebhooks(o)
+	if err != nil {
+		return err
+	}
+	ingester, err := stats.NewIngester(stats.IngesterOptions{DB: o.DB, Sites: services.Sites})
+	if err != nil {
+		return err
+	}
+	a.closers.add("collection", ingester.Close)
+	a.jobs, err = jobs.New(jobs.Options{Pool: o.DB.Pool(), Logger: quieter(o.Logger), Tasks: jobs.Tasks{
+		SweepWebhooks: receiver.Sweep,
+		DestroySalts:  ingester.DestroySalts,
+	}})
+	if err != nil {
+		return err
+	}
+	if err := a.jobs.Start(ctx); err != nil {
+		return err
+	}
+	a.closers.add("jobs", a.within(a.jobs.Stop))
+	a.handler, err = newHandler(o, api.Options{
+		BaseURL:         strings.TrimRight(o.Config.URL, "/"),
+		Authenticator:   services.Accounts,
+		SiteKeys:        services.Sites,
+		Auth:            services.Accounts,
+		Users:           services.Accounts,
+		Posts:           services.Posts,
+		Deliveries:      receiver,
+		Webhooks:        receiver,
+		Collector:       ingester,
+		Sites:           services.Sites,
+		Stats:           services.Stats,
+		HonorDoNotTrack: o.Config.HonorDoNotTrack,
+		Ready: []api.Check{
+			{Name: "database", Test: o.DB.Ping},
+			{Name: "migrations", Test: o.DB.CheckMigrated},
+			{Name: "jobs", Test: a.jobs.Check},
+		},
+	})
+	return err
+}
+
+// Run answers requests on l until ctx ends, then finishes those in flight.
+func (a *App) Run(ctx context.Context, l net.Listener) error {
+	a.logger.InfoContext(ctx, "listening", "address", localURL(l), "url", a.config.URL)
+	return serveHTTP(ctx, l, a.handler, a.config.RequestTimeout, a.config.ShutdownTimeout, a.logger)
+}
+
+// Close stops background work, newest first. What was acknowledged is durable
+// before and after.
+func (a *App) Close() error { return a.closers.run() }
+
+// within makes a cleanup of a stop that takes a deadline.
+func (a *App) within(stop func(context.Context) error) func() error {
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), a.config.ShutdownTimeout)
+		defer cancel()
+		return stop(ctx)
+	}
+}
+
+// quieter passes on only warnings and errors: River speaks of every start.
+func quieter(l *slog.Logger) *slog.Logger {
+	return slog.New(levelHandler{l.Handler(), slog.LevelWarn})
+}
+
+type levelHandler struct {
+	slog.Handler
+	least slog.Level
+}
+
+func (h levelHandler) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= h.least && h.Handler.Enabled(ctx, l)
+}
+
+func (h levelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return levelHandler{h.Handler.WithAttrs(attrs), h.least}
+}
+
+func (h levelHandler) WithGroup(name string) slog.Handler {
+	return levelHandler{h.Handler.WithGroup(name), h.least}
+}
+
+// ServeOptions are what serve adds to its configuration.
+type ServeOptions struct {
+	// Migrate applies missing migrations first.
+	Migrate bool
+	// Log receives the log.
+	Log io.Writer
+	// LookupSecret finds a webhook secret by its variable's name.
+	LookupSecret func(name string) string
+}
+
+// Serve runs the service in production until ctx ends.
+func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
+	logger := NewLogger(c, o.Log)
+	var cleanup closers
+	l, err := listen(ctx, c.Addr)
+	if err != nil {
+		return err
+	}
+	cleanup.add("listener", func() error { return ignoreClosed(l.Close()) })
+	database := &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}
+	pool, err := database.connect(ctx, c, logger, o.Migrate)
+	if err != nil {
+		return errors.Join(err, cleanup.run())
+	}
+	cleanup.add("connection pool", func() error { pool.Close(); return nil })
+	a, err := New(ctx, Options{Config: c, DB: pool, Logger: logger, LookupSecret: o.LookupSecret})
+	if err != nil {
+		return errors.Join(err, cleanup.run())
+	}
+	cleanup.add("service", a.Close)
+	return errors.Join(a.Run(ctx, l), cleanup.run())
+}
+
+// newRegistry holds the providers that are built in.
+func newRegistry(bindings []webhook.Binding) (*webhook.Registry, error) {
+	return webhook.NewRegistry([]webhook.Registration{webhook.Payment(), webhook.CodeHost()}, bindings...)
+}
+
+func (a *App) buildWebhooks(o Options) (*webhook.Receiver, error) {
+	registry, err := newRegistry(o.Bindings)
+	if err != nil {
+		return nil, err
+	}
+	receiver, err := webhook.NewReceiver(webhook.Options{DB: o.DB, Registry: registry, LookupSecret: o.LookupSecret, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	a.closers.add("webhook receiver", a.within(receiver.Close))
+	return receiver, nil
+}

@@ -1,0 +1,222 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/internal/config"
+	"github.com/waypost/waypost/internal/demo"
+)
+
+// Names of what dev makes up, in dev.env and in the environment.
+const (
+	envURL            = "WAYPOST_URL"
+	envAdminEmail     = "WAYPOST_ADMIN_EMAIL"
+	envAdminPassword  = "WAYPOST_ADMIN_PASSWORD"
+	envSiteKey        = "ANALYTICS_SITE_KEY"
+	envAPIKey         = "ANALYTICS_API_KEY"
+	envPaymentSecret  = "PAYMENT_WEBHOOK_SECRET"
+	envCodehostSecret = "CODEHOST_WEBHOOK_SECRET"
+)
+
+// secretKeyFile keeps dev's WAYPOST_SECRET_KEY below the data directory.
+const secretKeyFile = "secret.key"
+
+// DevOptions are what dev adds to its configuration. All are mandatory.
+type DevOptions struct {
+	// Out receives the table of what to try, Log the log and progress.
+	Out, Log io.Writer
+	// LookupEnv finds an environment variable, "" when it is not set.
+	LookupEnv func(name string) string
+}
+
+// RunDev runs everything on this machine with demo data until ctx ends.
+func RunDev(ctx context.Context, c config.Config, o DevOptions) error {
+	if c.LogFormat == "" {
+		c.LogFormat = "text"
+	}
+	var cleanup closers
+	err := runDev(ctx, c, o, &cleanup)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = nil // a start that was interrupted on purpose
+	}
+	return errors.Join(err, cleanup.run())
+}
+
+func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers) error {
+	logger := NewLogger(c, o.Log)
+	l, err := listen(ctx, c.Addr)
+	if err != nil {
+		return err
+	}
+	cleanup.add("listener", func() error { return ignoreClosed(l.Close()) })
+	if c.URL == "" {
+		c.URL = localURL(l)
+	}
+	if err := os.MkdirAll(c.DataDir, 0o755); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	database, err := holdDatabase(ctx, c, logger)
+	if err != nil {
+		return err
+	}
+	cleanup.add("private PostgreSQL", database.Close)
+	pool, err := database.connect(ctx, c, logger, true)
+	if err != nil {
+		return err
+	}
+	cleanup.add("connection pool", func() error { pool.Close(); return nil })
+	env, err := readDevEnv(c.DataDir)
+	if err != nil {
+		return err
+	}
+	if err := seed(ctx, &c, pool, env, o); err != nil {
+		return err
+	}
+	a, err := New(ctx, Options{Config: c, DB: pool, Logger: logger, LookupSecret: func(name string) string {
+		if v := o.LookupEnv(name); v != "" {
+			return v
+		}
+		return env.get(name)
+	}})
+	if err != nil {
+		return err
+	}
+	cleanup.add("service", a.Close)
+	if err := env.write(c.DataDir); err != nil {
+		return err
+	}
+	printTable(o.Out, c, env, database.Private())
+	return a.Run(ctx, l)
+}
+
+// seed completes the demo data and env. A value from the environment wins over
+// the one of an earlier run, and that over a made-up one.
+func seed(ctx context.Context, c *config.Config, pool *db.DB, env *devEnv, o DevOptions) error {
+	if c.SecretKey == "" {
+		key, err := devSecretKey(c.DataDir)
+		if err != nil {
+			return err
+		}
+		c.SecretKey = key
+	}
+	services, err := newServices(pool, NewLogger(*c, o.Log))
+	if err != nil {
+		return err
+	}
+	used := demo.ServicesUsed{Accounts: services.Accounts, Sites: services.Sites, Importer: services.Importer}
+	known := env.get(envAdminPassword)
+	env.set(envURL, c.URL)
+	env.choose(envAdminEmail, c.Dev.AdminEmail, func() string { return "admin@waypost.example" })
+	env.choose(envAdminPassword, c.Dev.AdminPassword, rand.Text)
+	if err := demo.Admin(ctx, used, env.get(envAdminEmail), env.get(envAdminPassword), known != env.get(envAdminPassword)); err != nil {
+		return fmt.Errorf("seed the administrator: %w", err)
+	}
+	if err := seedSite(ctx, *c, used, env, o.Log); err != nil {
+		return err
+	}
+	env.choose(envPaymentSecret, c.Dev.PaymentSecret, func() string { return "whsec_" + rand.Text() })
+	env.choose(envCodehostSecret, c.Dev.CodehostSecret, func() string { return "whsec_" + rand.Text() })
+	return nil
+}
+
+func seedSite(ctx context.Context, c config.Config, used demo.ServicesUsed, env *devEnv, log io.Writer) error {
+	s, secret, err := demo.Site(ctx, used, seedingProgress(log))
+	if err != nil {
+		return fmt.Errorf("seed the demo site: %w", err)
+	}
+	if s, err = demo.Keys(ctx, used, s, c.Dev.SiteKey, c.Dev.APIKey); err != nil {
+		return fmt.Errorf("demo site's keys: %w", err)
+	}
+	env.set(envSiteKey, s.Key)
+	switch {
+	case c.Dev.APIKey != "":
+		env.set(envAPIKey, c.Dev.APIKey)
+	case secret != "":
+		env.set(envAPIKey, secret)
+	case !demo.Reads(ctx, used, env.get(envAPIKey)): // dev.env is gone, the database is not
+		if secret, err = demo.NewKey(ctx, used, s); err != nil {
+			return fmt.Errorf("demo site's key: %w", err)
+		}
+		env.set(envAPIKey, secret)
+	}
+	return nil
+}
+
+// choose sets a value: the given one, else the one of an earlier run, else a
+// made-up one.
+func (e *devEnv) choose(name, given string, makeUp func() string) {
+	switch {
+	case given != "":
+		e.set(name, given)
+	case e.get(name) == "":
+		e.set(name, makeUp())
+	}
+}
+
+// devSecretKey reads the key of an earlier run, or makes one.
+func devSecretKey(dir string) (string, error) {
+	path := filepath.Join(dir, secretKeyFile)
+	b, err := os.ReadFile(path)
+	if err == nil {
+		return string(b), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("secret key: %w", err)
+	}
+	key := rand.Text() + rand.Text()
+	if err := os.WriteFile(path, []byte(key), 0o600); err != nil {
+		return "", fmt.Errorf("secret key: %w", err)
+	}
+	return key, nil
+}
+
+// seedingProgress writes a line for each tenth of the traffic.
+func seedingProgress(log io.Writer) func(done, all int) {
+	said := -1
+	return func(done, all int) {
+		if tenth := done * 10 / max(all, 1); tenth > said {
+			said = tenth
+			fmt.Fprintf(log, "Seeding 90 days of demo traffic: %d of %d events\n", done, all)
+		}
+	}
+}
+
+// printTable shows what there is and three lines to try, one per area.
+func printTable(out io.Writer, c config.Config, env *devEnv, private bool) {
+	database := "DATABASE_URL"
+	if private {
+		database = "private PostgreSQL in " + c.DataDir
+	}
+	file := filepath.Join(c.DataDir, devEnvFile)
+	fmt.Fprintf(out, `
+Waypost is ready.
+
+  Service        %[1]s
+  Documentation  %[1]s/docs
+  Description    %[1]s/docs/openapi.json
+  Administrator  %[2]s  password %[3]s
+  Database       %[4]s
+  All values     %[5]s
+
+Try one line of each area:
+
+  # documentation: the service describes itself
+  curl -s %[1]s/docs/openapi.yaml | head -n 20
+
+  # webhooks: a signed delivery; paste it again within the second and it is skipped
+  id=evt_$(date +%%s); t=$(date +%%s); body='{"id":"'$id'","type":"payment.succeeded"}'; curl -s %[1]s/webhooks/payment -d "$body" -H "Payment-Signature: t=$t,v1=$(printf '%%s' "$t.$body" | openssl dgst -sha256 -hmac %[6]s | sed 's/^.* //')"
+
+  # statistics: the demo site's last 30 days
+  curl -s '%[1]s/api/stats/summary?compare=true' -H 'X-Analytics-API-Key: %[7]s'
+
+Ctrl-C stops it; the data stays.
+`, env.get(envURL), env.get(envAdminEmail), env.get(envAdminPassword), database, file, quote(env.get(envPaymentSecret)), env.get(envAPIKey))
+}

@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/config"
+	"github.com/waypost/waypost/internal/content"
+	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats"
+)
+
+// Services are the domains that need nothing but the database: what commands
+// work with, and what a server is built on.
+type Services struct {
+	DB       *db.DB
+	Accounts *account.Service
+	Posts    *content.Service
+	Sites    *site.Service
+	Importer *stats.Importer
+	Stats    *stats.Service
+
+	closers closers
+}
+
+// OpenServices opens a command's database; it is migrated when it is the private
+// one, and must have been when not.
+func OpenServices(ctx context.Context, c config.Config) (*Services, error) {
+	logger := QuietLogger()
+	var cleanup closers
+	database, err := OpenDatabase(ctx, c, logger)
+	if err != nil {
+		return nil, err
+	}
+	cleanup.add("private PostgreSQL", database.Close)
+	pool, err := database.connect(ctx, c, logger, false)
+	if err != nil {
+		return nil, errors.Join(err, cleanup.run())
+	}
+	cleanup.add("connection pool", func() error { pool.Close(); return nil })
+	s, err := newServices(pool, logger)
+	if err != nil {
+		return nil, errors.Join(err, cleanup.run())
+	}
+	s.closers = cleanup
+	return s, nil
+}
+
+// Close lets go of the database.
+func (s *Services) Close() error { return s.closers.run() }
+
+func newServices(pool *db.DB, logger *slog.Logger) (*Services, error) {
+	s := &Services{DB: pool}
+	var err error
+	if s.Accounts, err = account.New(account.Options{DB: pool}); err != nil {
+		return nil, err
+	}
+	if s.Posts, err = content.New(content.Options{DB: pool}); err != nil {
+		return nil, err
+	}
+	if s.Sites, err = site.New(site.Options{DB: pool, Logger: logger}); err != nil {
+		return nil, err
+	}
+	if s.Importer, err = stats.NewImporter(stats.ImporterOptions{DB: pool, Secrets: s.Sites}); err != nil {
+		return nil, err
+	}
+	if s.Stats, err = stats.NewService(stats.ServiceOptions{DB: pool}); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// closers are cleanups in the order of what they clean up; run drains them in
+// reverse.
+type closers []closer
+
+type closer struct {
+	name string
+	fn   func() error
+}
+
+func (c *closers) add(name string, fn func() error) { *c = append(*c, closer{name, fn}) }
+
+func (c *closers) run() error {
+	var errs []error
+	for len(*c) > 0 {
+		last := (*c)[len(*c)-1]
+		*c = (*c)[:len(*c)-1]
+		if err := last.fn(); err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", last.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

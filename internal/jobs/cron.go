@@ -1,0 +1,95 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/riverqueue/river"
+)
+
+// Periodic is one line of the cron table: a task that is safe to repeat, and
+// that finds its work in the database rather than in its arguments.
+type Periodic struct {
+	Name  string
+	Every time.Duration
+	// Run returns how many rows it changed.
+	Run func(ctx context.Context) (int, error)
+}
+
+// Tasks are what the cron table calls.
+type Tasks struct {
+	// SweepWebhooks dispatches deliveries that a crash left pending.
+	SweepWebhooks func(context.Context) (int, error)
+	// DestroySalts forgets the salts of days that ended 48 h ago.
+	DestroySalts func(context.Context) (int, error)
+}
+
+// Table is every periodic task of the service. Each also runs once at start.
+func Table(t Tasks) []Periodic {
+	return []Periodic{
+		{Name: "webhooks.sweep", Every: 30 * time.Second, Run: t.SweepWebhooks},
+		{Name: "statistics.destroy_salts", Every: time.Hour, Run: t.DestroySalts},
+	}
+}
+
+// cronArgs name the line of the table that a job runs.
+type cronArgs struct {
+	Name string `json:"name"`
+}
+
+// Kind implements river.JobArgs.
+func (cronArgs) Kind() string { return "cron" }
+
+// InsertOpts gives a run one attempt: the next run is the retry.
+func (cronArgs) InsertOpts() river.InsertOpts { return river.InsertOpts{MaxAttempts: 1} }
+
+type cronWorker struct {
+	river.WorkerDefaults[cronArgs]
+	table  map[string]Periodic
+	logger *slog.Logger
+}
+
+func newCronWorker(table []Periodic, logger *slog.Logger) (*cronWorker, error) {
+	w := &cronWorker{table: make(map[string]Periodic, len(table)), logger: logger}
+	for _, p := range table {
+		if p.Name == "" || p.Every <= 0 || p.Run == nil {
+			return nil, fmt.Errorf("jobs: periodic task %q is incomplete", p.Name)
+		}
+		if _, twice := w.table[p.Name]; twice {
+			return nil, fmt.Errorf("jobs: periodic task %q is listed twice", p.Name)
+		}
+		w.table[p.Name] = p
+	}
+	return w, nil
+}
+
+// Work runs the task that the job names.
+func (w *cronWorker) Work(ctx context.Context, job *river.Job[cronArgs]) error {
+	p, known := w.table[job.Args.Name]
+	if !known {
+		return river.JobCancel(errors.New("no such periodic task; an older or newer waypost queued it"))
+	}
+	n, err := p.Run(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
+	}
+	if n > 0 {
+		w.logger.InfoContext(ctx, "periodic task", "name", p.Name, "changed", n)
+	}
+	return nil
+}
+
+func periodicJobs(table []Periodic) []*river.PeriodicJob {
+	list := make([]*river.PeriodicJob, 0, len(table))
+	for _, p := range table {
+		list = append(list, river.NewPeriodicJob(
+			river.PeriodicInterval(p.Every),
+			func() (river.JobArgs, *river.InsertOpts) { return cronArgs{Name: p.Name}, nil },
+			&river.PeriodicJobOpts{RunOnStart: true},
+		))
+	}
+	return list
+}
