@@ -1,0 +1,103 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"testing"
+)
+
+const adminPassword = "correct horse battery staple"
+
+// admin makes an ADMIN as an operator would and signs in.
+func admin(t *testing.T, p *process, databaseURL string) string {
+	t.Helper()
+	code, out, errOut := command(t, []string{"DATABASE_URL=" + databaseURL}, adminPassword+"\n",
+		"user", "create", "--email", "root@example.com", "--first-name", "Ro", "--last-name", "Ot", "--role", "admin")
+	if code != 0 {
+		t.Fatalf("user create: %d %s %s", code, out, errOut)
+	}
+	return signIn(t, p, "root@example.com", adminPassword)
+}
+
+func signIn(t *testing.T, p *process, email, password string) string {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"email": email, "password": password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in struct {
+		Data struct {
+			AccessToken string `json:"access_token"`
+			TokenType   string `json:"token_type"`
+			ExpiresIn   int    `json:"expires_in"`
+		}
+	}
+	a := do(t, "POST", p.url+"/api/auth/login", string(body), "Content-Type", "application/json")
+	a.into(t, &in)
+	if a.status != 200 || in.Data.AccessToken == "" || in.Data.TokenType != "Bearer" || in.Data.ExpiresIn != 900 {
+		t.Fatalf("sign in: %d %s", a.status, a.body)
+	}
+	if got := a.header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("an answer with tokens is Cache-Control: %q", got)
+	}
+	return in.Data.AccessToken
+}
+
+func TestPostsAndUsersByRole(t *testing.T) {
+	t.Parallel()
+	p, url := serve(t)
+	root := admin(t, p, url)
+	code, _, errOut := command(t, []string{"DATABASE_URL=" + url}, adminPassword,
+		"user", "create", "--email", "eve@example.com", "--first-name", "Eve", "--last-name", "Ve")
+	if code != 0 {
+		t.Fatal(errOut)
+	}
+	eve := signIn(t, p, "eve@example.com", adminPassword)
+	as := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
+
+	for i := range 3 {
+		body := fmt.Sprintf(`{"title":"Post %d","body":"Text","tags":["a","b"]}`, i)
+		if a := do(t, "POST", p.url+"/api/posts", body, as(eve)...); a.status != 200 {
+			t.Fatalf("create a post: %d %s", a.status, a.body)
+		}
+	}
+	wantError(t, do(t, "POST", p.url+"/api/posts", `{"title":"x","body":"y","tags":[],"author_id":1}`, as(eve)...), 422, "validation_failed")
+	wantError(t, do(t, "GET", p.url+"/api/users", "", as(eve)...), 403, "forbidden")
+
+	var page struct {
+		Data []struct{ Title string }
+		Meta struct {
+			HasMore    bool   `json:"has_more"`
+			NextCursor string `json:"next_cursor"`
+			Total      int
+		}
+	}
+	do(t, "GET", p.url+"/posts?limit=2&total=true", "", as(root)...).into(t, &page)
+	if len(page.Data) != 2 || page.Data[0].Title != "Post 2" || !page.Meta.HasMore || page.Meta.Total != 3 {
+		t.Errorf("first page: %+v", page)
+	}
+	do(t, "GET", p.url+"/api/posts?limit=2&cursor="+page.Meta.NextCursor, "", as(root)...).into(t, &page)
+	if len(page.Data) != 1 || page.Data[0].Title != "Post 0" || page.Meta.HasMore {
+		t.Errorf("second page: %+v", page)
+	}
+	users := do(t, "GET", p.url+"/api/users", "", as(root)...)
+	if users.status != 200 || !bytesContain(users.body, "eve@example.com") || bytesContain(users.body, "argon2") || bytesContain(users.body, "password") {
+		t.Errorf("users: %d %s", users.status, users.body)
+	}
+
+	// A demotion bites on the next request.
+	if code, _, errOut := command(t, []string{"DATABASE_URL=" + url}, "", "user", "set-role", "root@example.com", "USER"); code == 0 {
+		t.Error("the last ADMIN was demoted")
+	} else if !bytesContain([]byte(errOut), "last active administrator") {
+		t.Errorf("set-role says %q", errOut)
+	}
+	if code, _, errOut := command(t, []string{"DATABASE_URL=" + url}, "", "user", "set-role", "eve@example.com", "ADMIN"); code != 0 {
+		t.Fatal(errOut)
+	}
+	if a := do(t, "GET", p.url+"/api/users", "", as(eve)...); a.status != 200 {
+		t.Errorf("after promotion: %d %s", a.status, a.body)
+	}
+}
+
+func bytesContain(b []byte, s string) bool { return bytes.Contains(b, []byte(s)) }

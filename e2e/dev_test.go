@@ -1,0 +1,108 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// madeUp are the values that dev writes for scripts.
+var madeUp = []string{
+	"WAYPOST_URL", "WAYPOST_ADMIN_EMAIL", "WAYPOST_ADMIN_PASSWORD",
+	"ANALYTICS_SITE_KEY", "ANALYTICS_API_KEY", "PAYMENT_WEBHOOK_SECRET", "CODEHOST_WEBHOOK_SECRET",
+}
+
+func TestDevKeepsItsDataThroughAStopAndAKill(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	p := startDev(t, dir)
+	values := devValues(t, dir)
+	for _, name := range madeUp {
+		if values[name] == "" {
+			t.Errorf("dev.env lacks %s", name)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, "dev.env")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("dev.env: %v, %v", info.Mode(), err)
+	}
+	before := tryEverything(t, p, values)
+
+	code, _, errOut := command(t, nil, "", "dev", "--addr", "127.0.0.1:0", "--data-dir", dir)
+	if code != 1 || !strings.Contains(errOut, "--data-dir") {
+		t.Errorf("a second dev on one directory: exit %d, %q", code, errOut)
+	}
+	code, out, errOut := command(t, nil, "", "site", "list", "--data-dir", dir)
+	if code != 0 || !strings.Contains(out, values["ANALYTICS_SITE_KEY"]) {
+		t.Errorf("a command beside dev: exit %d, %q %q", code, out, errOut)
+	}
+
+	p.kill()
+	p = startDev(t, dir)
+	again := devValues(t, dir)
+	if diff := cmp.Diff(without(values, "WAYPOST_URL"), without(again, "WAYPOST_URL")); diff != "" {
+		t.Errorf("values changed over a kill: %s", diff)
+	}
+	if diff := cmp.Diff(before, tryEverything(t, p, again)); diff != "" {
+		t.Errorf("data changed over a kill: %s", diff)
+	}
+	p.stop(t)
+	if p.err != nil {
+		t.Errorf("dev ended with %v", p.err)
+	}
+
+	// The environment wins over what was made up, and commands work without dev.
+	p = startDev(t, dir, "WAYPOST_ADMIN_PASSWORD=a password of my own", "ANALYTICS_API_KEY=a-key-of-my-own", "PAYMENT_WEBHOOK_SECRET=whsec_mine")
+	chosen := devValues(t, dir)
+	want := map[string]string{"WAYPOST_ADMIN_PASSWORD": "a password of my own", "ANALYTICS_API_KEY": "a-key-of-my-own", "PAYMENT_WEBHOOK_SECRET": "whsec_mine"}
+	for name, value := range want {
+		if chosen[name] != value {
+			t.Errorf("%s is %q, want %q", name, chosen[name], value)
+		}
+	}
+	if diff := cmp.Diff(before, tryEverything(t, p, chosen)); diff != "" {
+		t.Errorf("data changed: %s", diff)
+	}
+	p.stop(t)
+	code, out, errOut = command(t, nil, "", "site", "list", "--data-dir", dir)
+	if code != 0 || !strings.Contains(out, values["ANALYTICS_SITE_KEY"]) {
+		t.Errorf("a command without dev: exit %d, %q %q", code, out, errOut)
+	}
+}
+
+// tryEverything uses each area with dev's values, and returns what must not
+// change between runs.
+func tryEverything(t *testing.T, p *process, values map[string]string) string {
+	t.Helper()
+	token := signIn(t, p, values["WAYPOST_ADMIN_EMAIL"], values["WAYPOST_ADMIN_PASSWORD"])
+	if a := do(t, "GET", p.url+"/api/users", "", "Authorization", "Bearer "+token); a.status != 200 {
+		t.Errorf("users: %d %s", a.status, a.body)
+	}
+	body := `{"id":"evt_dev","type":"payment.succeeded"}`
+	a := do(t, "POST", p.url+"/webhooks/payment", body, "Payment-Signature", paymentSignature(values["PAYMENT_WEBHOOK_SECRET"], body))
+	var r receipt
+	if a.into(t, &r); a.status != 200 {
+		t.Errorf("delivery: %d %s", a.status, a.body)
+	}
+	if a := do(t, "GET", p.url+"/docs/openapi.json", ""); a.status != 200 || !bytesContain(a.body, values["WAYPOST_URL"]) {
+		t.Errorf("description: %d, %d bytes", a.status, len(a.body))
+	}
+	var summary struct{ Pageviews, Visitors int }
+	a = do(t, "GET", p.url+"/api/stats/summary", "", "X-Analytics-API-Key", values["ANALYTICS_API_KEY"])
+	if a.into(t, &summary); a.status != 200 || summary.Pageviews < 1000 || summary.Visitors < 500 {
+		t.Errorf("summary: %d %s", a.status, a.body)
+	}
+	return r.ID
+}
+
+func without(m map[string]string, name string) map[string]string {
+	c := map[string]string{}
+	for k, v := range m {
+		if k != name {
+			c[k] = v
+		}
+	}
+	return c
+}
