@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -47,16 +49,17 @@ func registerHealth(a huma.API, checks []Check) {
 		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 		defer cancel()
 		out := &healthOutput{CacheControl: "no-store", Body: health{Status: "ready", Checks: map[string]string{}}}
-		failed := false
+		var causes []error
 		for _, c := range checks {
 			state := "ok"
 			if err := c.Test(ctx); err != nil {
-				state, failed = "failed", true
+				state = "failed"
+				causes = append(causes, fmt.Errorf("%s: %w", c.Name, err))
 			}
 			out.Body.Checks[c.Name] = state
 		}
-		if failed {
-			return nil, errNotReady.With(out.Body.Checks)
+		if len(causes) > 0 {
+			return nil, errNotReady.With(out.Body.Checks).Because(errors.Join(causes...))
 		}
 		return out, nil
 	})

@@ -111,6 +111,9 @@ func (a *App) build(ctx context.Context, o Options) error {
 	return err
 }
 
+// Handler answers the service's requests, for a server of the caller's own.
+func (a *App) Handler() http.Handler { return a.handler }
+
 // Run answers requests on l until ctx ends, then finishes those in flight.
 func (a *App) Run(ctx context.Context, l net.Listener) error {
 	a.logger.InfoContext(ctx, "listening", "address", localURL(l), "url", a.config.URL)
