@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -48,9 +49,8 @@ func access(op huma.Operation, a Access) huma.Operation {
 		return op
 	}
 	op.Security = append(op.Security, map[string][]string{a.scheme: {}})
-	op.Errors = append(op.Errors, 401)
+	op.Errors = append(op.Errors, http.StatusUnauthorized, http.StatusForbidden)
 	if a.scheme == schemeBearer {
-		op.Errors = append(op.Errors, 403)
 		if len(a.roles) < len(identity.Roles()) {
 			op.Description = strings.TrimSpace(op.Description + "\n\n" + roleSentence(a.roles))
 		}

@@ -22,6 +22,12 @@ type StatsService interface {
 }
 
 func registerStats(a huma.API, s StatsService) {
+	registerStatsTotals(a, s)
+	registerStatsBreakdowns(a, s)
+	registerStatsEvents(a, s)
+}
+
+func registerStatsTotals(a huma.API, s StatsService) {
 	// GET /api/stats/summary
 	huma.Register(a, statsOperation("summary", "Totals",
 		"Pageviews and visitors inside the range; sessions, bounce rate and mean duration of the sessions that start in it. "+
@@ -43,6 +49,16 @@ func registerStats(a huma.API, s StatsService) {
 			return newStatsOutput(newStatsTimeseries(answer), err)
 		})
 
+	// GET /api/stats/realtime
+	huma.Register(a, statsOperation("realtime", "Visitors right now",
+		"Distinct visitors of the last 300 seconds, whatever the range."),
+		func(ctx context.Context, in *StatsInput) (*statsOutput[statsRealtime], error) {
+			visitors, err := s.Realtime(ctx, in.query(ctx))
+			return newStatsOutput(statsRealtime{Visitors: visitors, WindowSeconds: int(stats.RealtimeWindow / time.Second)}, err)
+		})
+}
+
+func registerStatsBreakdowns(a huma.API, s StatsService) {
 	// GET /api/stats/pages
 	huma.Register(a, statsOperation("pages", "Pages",
 		"`top`: pages by pageviews inside the range. `entry` and `exit`: first and last pages of the sessions that start in it; "+
@@ -85,7 +101,9 @@ func registerStats(a huma.API, s StatsService) {
 				Devices: newStatsRows(rows[stats.ByDevice]), Browsers: newStatsRows(rows[stats.ByBrowser]), OS: newStatsRows(rows[stats.ByOS]),
 			}, err)
 		})
+}
 
+func registerStatsEvents(a huma.API, s StatsService) {
 	// GET /api/stats/events
 	huma.Register(a, statsOperation("events", "Custom events",
 		"Events sent by `waypost.track(name, props)`. With `name`, also the properties of that event."),
@@ -95,14 +113,6 @@ func registerStats(a huma.API, s StatsService) {
 		}) (*statsOutput[statsEvents], error) {
 			answer, err := s.CustomEvents(ctx, in.query(ctx), in.Name)
 			return newStatsOutput(newStatsEvents(answer), err)
-		})
-
-	// GET /api/stats/realtime
-	huma.Register(a, statsOperation("realtime", "Visitors right now",
-		"Distinct visitors of the last 300 seconds, whatever the range."),
-		func(ctx context.Context, in *StatsInput) (*statsOutput[statsRealtime], error) {
-			visitors, err := s.Realtime(ctx, in.query(ctx))
-			return newStatsOutput(statsRealtime{Visitors: visitors, WindowSeconds: int(stats.RealtimeWindow / time.Second)}, err)
 		})
 }
 

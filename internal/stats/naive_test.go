@@ -81,21 +81,28 @@ func (c comparison) differences(ctx context.Context, w naive.Window) (string, er
 	}
 
 	for _, name := range c.events {
-		events, err := c.service.CustomEvents(ctx, q, name)
-		if err != nil {
+		if err := c.compareEvents(ctx, q, w, name, note); err != nil {
 			return "", err
 		}
-		wantEvents, wantProps := []stats.EventCount{}, []stats.PropCount{}
-		for _, e := range c.count.Events(w, c.limit) {
-			wantEvents = append(wantEvents, stats.EventCount(e))
-		}
-		for _, p := range c.count.Props(w, name, c.limit) {
-			wantProps = append(wantProps, stats.PropCount(p))
-		}
-		note("events", wantEvents, append([]stats.EventCount{}, events.Events...))
-		note("props of "+name, wantProps, events.Props)
 	}
 	return report, nil
+}
+
+func (c comparison) compareEvents(ctx context.Context, q stats.Query, w naive.Window, name string, note func(what string, want, got any)) error {
+	events, err := c.service.CustomEvents(ctx, q, name)
+	if err != nil {
+		return err
+	}
+	wantEvents, wantProps := []stats.EventCount{}, []stats.PropCount{}
+	for _, e := range c.count.Events(w, c.limit) {
+		wantEvents = append(wantEvents, stats.EventCount(e))
+	}
+	for _, p := range c.count.Props(w, name, c.limit) {
+		wantProps = append(wantProps, stats.PropCount(p))
+	}
+	note("events", wantEvents, append([]stats.EventCount{}, events.Events...))
+	note("props of "+name, wantProps, events.Props)
+	return nil
 }
 
 // mustAgree fails the test on the first window that the product counts otherwise.

@@ -131,9 +131,9 @@ func (g Granularity) firstDay(day time.Time) time.Time {
 	}
 }
 
-// nextHour returns when zone's clocks, showing what they do at t, next reach a
-// full hour. Where they are moved by part of an hour, that is sooner or later
-// than the next change of the displayed hour, and the hour after is full again.
+// nextHour returns the end of the hour that zone's clocks show at t, as if they
+// were not moved before it. Where they are, by part of an hour, the bucket that
+// follows is the shorter one that ends with a full hour again.
 func nextHour(t time.Time, zone *time.Location) time.Time {
 	local := t.In(zone)
 	past := time.Duration(local.Minute())*time.Minute + time.Duration(local.Second())*time.Second + time.Duration(local.Nanosecond())

@@ -1,0 +1,97 @@
+package export
+
+// Extension is the member of a description that holds hints for exports: a Root
+// at its root, SchemeHints at a security scheme, Hints at an operation.
+//
+// Texts in hints may refer to variables as {{name}}, and to values that differ
+// for each sending: {{$guid}}, {{$timestamp}} (Unix seconds) and
+// {{$isoTimestamp}}.
+const Extension = "x-waypost-export"
+
+// Root declares variables, in the order in which people shall see them. Those
+// that are only captured or referred to need no declaration.
+type Root struct {
+	Variables []Variable `json:"variables,omitempty"`
+}
+
+// Variable starts empty: people, or newman's --env-var, fill it in.
+type Variable struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+}
+
+// SchemeHints say which variable holds the credential of a security scheme.
+// Without it that is accessToken for a bearer scheme, and the scheme's own name
+// for another.
+type SchemeHints struct {
+	Variable string `json:"variable,omitempty"`
+}
+
+// Hints say how a request of an operation succeeds on a service that was just
+// set up, after the requests before it.
+type Hints struct {
+	// Order moves the request before (negative) or behind others. Requests above
+	// zero come in a last folder. Zero is 100 for DELETE.
+	Order int `json:"order,omitempty"`
+	// Variants replace the one request by several. What a variant leaves out it
+	// takes from here.
+	Variants []Variant `json:"variants,omitempty"`
+	// Capture stores members of the answer, by JSON Pointer (RFC 6901), in
+	// variables for later requests.
+	Capture map[string]string `json:"capture,omitempty"`
+	// Status lists the documented statuses that count as success, when these are
+	// not simply all documented 2xx (or, without such, 3xx).
+	Status []int `json:"status,omitempty"`
+
+	Variant
+}
+
+// Variant is one request of an operation.
+type Variant struct {
+	// Name sets a variant apart: "payment".
+	Name string `json:"name,omitempty"`
+	// Summary is the request's title, in place of the operation's.
+	Summary string `json:"summary,omitempty"`
+	// Parameters are values of path, query and header parameters by name. An
+	// optional one with a value is enabled.
+	Parameters map[string]string `json:"parameters,omitempty"`
+	// Headers are sent besides those that are documented as parameters.
+	Headers map[string]string `json:"headers,omitempty"`
+	// Example picks one of the body's named examples.
+	Example string `json:"example,omitempty"`
+	// Body changes the example body: a JSON Merge Patch (RFC 7396).
+	Body any `json:"body,omitempty"`
+	// Signature makes a script sign the body before it is sent.
+	Signature *Signature `json:"signature,omitempty"`
+}
+
+// Signature is an HMAC-SHA256, in lower-case hexadecimal. Message and Value may
+// hold {body} (the bytes that are sent) and {timestamp} (Unix seconds), Value
+// also {hmac}.
+type Signature struct {
+	Header  string `json:"header"`  // "Payment-Signature"
+	Secret  string `json:"secret"`  // name of the variable with the key
+	Message string `json:"message"` // "{timestamp}.{body}"
+	Value   string `json:"value"`   // "t={timestamp},v1={hmac}"
+}
+
+// Strip removes the hints from a description, given as decoded JSON.
+func Strip(description map[string]any) {
+	delete(description, Extension)
+	components, _ := description["components"].(map[string]any)
+	eachObject(components["securitySchemes"], func(scheme map[string]any) { delete(scheme, Extension) })
+	for _, section := range []string{"paths", "webhooks"} {
+		eachObject(description[section], func(item map[string]any) {
+			eachObject(item, func(operation map[string]any) { delete(operation, Extension) })
+		})
+	}
+}
+
+func eachObject(v any, f func(map[string]any)) {
+	members, _ := v.(map[string]any)
+	for _, member := range members {
+		if o, ok := member.(map[string]any); ok {
+			f(o)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package export
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const (
+	baseURLVariable = "baseUrl"
+	tokenVariable   = "accessToken"
+	// lastFolder holds what would spoil the requests before it.
+	lastFolder            = "Removal and sign-out"
+	lastFolderDescription = "Requests that take away what the others need. They come last, so that the whole collection can be run in order."
+	untagged              = "Other"
+)
+
+// methods in the order of a folder's requests for one path: a list is read, then
+// something is made, then changed.
+var methods = []string{"get", "post", "put", "patch", "delete", "head", "options", "trace"}
+
+// plan is a collection in no tool's form. Its texts hold variables as {{name}}.
+type plan struct {
+	name, version, description string
+	variables                  []setting
+	bearer                     string // variable with the token that requests inherit; "" when there is none
+	folders                    []folder
+}
+
+type setting struct{ name, value, description string }
+
+type folder struct {
+	key               string // for its id
+	name, description string
+	folders           []folder
+	requests          []request
+}
+
+// located is an operation where the description has it.
+type located struct {
+	operation
+	method, path string
+	order        int
+	tag          string
+}
+
+func newPlan(raw []byte) (*plan, error) {
+	d, err := readDescription(raw)
+	if err != nil {
+		return nil, err
+	}
+	operations, err := d.operations()
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{name: cmp.Or(d.Info.Title, "API"), version: d.Info.Version, description: d.Info.Description}
+	p.bearer = d.bearerVariable()
+	var early, late []located
+	for _, o := range operations {
+		if o.order > 0 {
+			late = append(late, o)
+		} else {
+			early = append(early, o)
+		}
+	}
+	if p.folders, err = d.byTag(p, early, ""); err != nil {
+		return nil, err
+	}
+	if len(late) > 0 {
+		last := folder{key: "last", name: lastFolder, description: lastFolderDescription}
+		if last.folders, err = d.byTag(p, late, "last/"); err != nil {
+			return nil, err
+		}
+		p.folders = append(p.folders, last)
+	}
+	p.declare(d)
+	return p, nil
+}
+
+// operations are all of the description, in the order of their requests within
+// a folder.
+func (d *description) operations() ([]located, error) {
+	var all []located
+	for path, item := range d.Paths {
+		var shared []*parameter
+		if raw := item["parameters"]; raw != nil {
+			if err := json.Unmarshal(raw, &shared); err != nil {
+				return nil, fmt.Errorf("parameters of %s: %w", path, err)
+			}
+		}
+		for _, method := range methods {
+			if item[method] == nil {
+				continue
+			}
+			o := located{method: method, path: path}
+			if err := json.Unmarshal(item[method], &o.operation); err != nil {
+				return nil, fmt.Errorf("%s %s: %w", method, path, err)
+			}
+			o.Parameters = d.withShared(o.Parameters, shared)
+			o.OperationID = cmp.Or(o.OperationID, method+" "+path)
+			if o.order = o.Hints.Order; o.order == 0 && method == "delete" {
+				o.order = 100
+			}
+			o.tag = untagged
+			if len(o.Tags) > 0 {
+				o.tag = o.Tags[0]
+			}
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, func(a, b located) int {
+		return cmp.Or(cmp.Compare(a.order, b.order), strings.Compare(a.path, b.path),
+			cmp.Compare(slices.Index(methods, a.method), slices.Index(methods, b.method)))
+	})
+	return all, nil
+}
+
+// withShared adds a path's parameters, which an operation's own override.
+func (d *description) withShared(own, shared []*parameter) []*parameter {
+	out := make([]*parameter, 0, len(own)+len(shared))
+	for _, p := range own {
+		out = append(out, d.parameter(p))
+	}
+	for _, p := range shared {
+		p = d.parameter(p)
+		if !slices.ContainsFunc(out, func(o *parameter) bool { return o.Name == p.Name && o.In == p.In }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// byTag makes a folder of each tag, that of the earliest request first, else in
+// the order in which the description declares them.
+func (d *description) byTag(p *plan, operations []located, prefix string) ([]folder, error) {
+	first := map[string]int{} // tag to the order of its earliest request
+	rank := map[string]int{}
+	description := map[string]string{}
+	for i, t := range d.Tags {
+		rank[t.Name], description[t.Name] = i, t.Description
+	}
+	members := map[string][]request{}
+	for _, o := range operations {
+		if _, known := first[o.tag]; !known {
+			first[o.tag] = o.order
+		}
+		if _, declared := rank[o.tag]; !declared {
+			rank[o.tag] = len(d.Tags)
+		}
+		requests, err := d.requests(o, p.bearer)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.OperationID, err)
+		}
+		members[o.tag] = append(members[o.tag], requests...)
+	}
+	tags := slices.SortedFunc(maps.Keys(members), func(a, b string) int {
+		return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(rank[a], rank[b]), strings.Compare(a, b))
+	})
+	folders := make([]folder, len(tags))
+	for i, tag := range tags {
+		folders[i] = folder{key: prefix + tag, name: tag, description: description[tag], requests: members[tag]}
+	}
+	return folders, nil
+}
+
+// declare lists the variables: the address and the token, the declared ones, and
+// whatever requests set or refer to besides.
+func (p *plan) declare(d *description) {
+	server := ""
+	if len(d.Servers) > 0 {
+		server = strings.TrimRight(d.Servers[0].URL, "/")
+	}
+	p.variables = []setting{{baseURLVariable, server, "Where the service is, without a trailing slash."}}
+	add := func(name, description string) {
+		if !slices.ContainsFunc(p.variables, func(s setting) bool { return s.name == name }) {
+			p.variables = append(p.variables, setting{name: name, description: description})
+		}
+	}
+	if p.bearer != "" {
+		add(p.bearer, "Bearer token of the requests that need one; signing in sets it.")
+	}
+	for _, v := range d.Hints.Variables {
+		add(v.Name, v.Description)
+	}
+	for r := range p.requests() {
+		for _, name := range slices.Sorted(maps.Keys(r.capture)) {
+			add(name, "Set by “"+r.name+"”.")
+		}
+	}
+	for r := range p.requests() {
+		for _, name := range r.variables() {
+			add(name, "")
+		}
+	}
+}
+
+// requests yields all requests in their order.
+func (p *plan) requests() func(yield func(*request) bool) {
+	var walk func(folders []folder, yield func(*request) bool) bool
+	walk = func(folders []folder, yield func(*request) bool) bool {
+		for i := range folders {
+			for j := range folders[i].requests {
+				if !yield(&folders[i].requests[j]) {
+					return false
+				}
+			}
+			if !walk(folders[i].folders, yield) {
+				return false
+			}
+		}
+		return true
+	}
+	return func(yield func(*request) bool) { walk(p.folders, yield) }
+}
