@@ -59,6 +59,9 @@ func guard(accounts Authenticator, keys SiteKeys) func(huma.Context, func(huma.C
 		switch a.scheme {
 		case schemeBearer:
 			c, err = signIn(c, r.Header, accounts, a.roles)
+			if err != nil && fault.KindOf(err) == fault.Unauthenticated {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="waypost"`) // RFC 6750, section 3
+			}
 		case schemeSiteKey:
 			c, err = openSite(c, r.Header, keys)
 		}

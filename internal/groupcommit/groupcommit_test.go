@@ -264,8 +264,12 @@ func TestCloseThatRunsOutOfTimeLeavesNoCallerWaiting(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
+		start := time.Now()
 		if err := g.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Close = %v", err)
+		}
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("Close took %v of the bubble's time", took)
 		}
 		for range 3 {
 			if err := <-answers; err == nil {

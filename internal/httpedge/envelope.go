@@ -80,9 +80,6 @@ func NewEnvelope(err error, requestID string) *Envelope {
 	if f.RetryAfter > 0 {
 		e.header.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
-	if f.Kind == fault.Unauthenticated {
-		e.header.Set("WWW-Authenticate", `Bearer realm="waypost"`)
-	}
 	return e
 }
 

@@ -98,37 +98,114 @@ func TestAHandlerWithoutATransactionRunsAgainAfterACrashUntilItsOutcomeIsDurable
 	}
 }
 
-func TestAnInstanceThatLostItsLeaseLeavesNoEffect(t *testing.T) {
+func TestAnInstanceThatLostItsLeaseLeavesNoEffectAndNoOutcome(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]webhook.Handler{
+		"succeeding in its transaction": inTx,
+		"failing in its transaction": func(ctx context.Context, d *webhook.Delivery) error {
+			return errors.Join(inTx(ctx, d), errHandler)
+		},
+		"failing without one": failing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			started, release := make(chan struct{}), make(chan struct{})
+			slow := f.receiver(t, setup{
+				change: func(o *webhook.Options) { o.AnswerAfter = time.Millisecond; o.Budget = time.Hour },
+				bindings: []webhook.Binding{webhook.Handle("payment", "", func(ctx context.Context, d *webhook.Delivery) error {
+					err := h(ctx, d)
+					close(started)
+					<-release
+					return err
+				})},
+			})
+			got := mustReceive(t, slow, signed(t, "payment", "paid", "evt_1", `{}`))
+			<-started
+			f.expireLeases(t)
+			other := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", inTx)}})
+			if n, err := other.Sweep(t.Context()); n != 1 || err != nil {
+				t.Fatalf("Sweep = %d, %v", n, err)
+			}
+			close(release)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := slow.Close(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if rec := mustFind(t, other, got.ID); rec.Status != webhook.Processed || rec.HandlerError != "" {
+				t.Errorf("in the end %s, %q", rec.Status, rec.HandlerError)
+			}
+			if n := f.count(t, `select count(*) from effects`); n != 1 {
+				t.Errorf("%d effects of one event", n)
+			}
+		})
+	}
+}
+
+func TestAnOutcomeIsRecordedOnlyUnderTheLeaseThatHoldsNow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	started, release := make(chan struct{}), make(chan struct{})
-	slow := f.receiver(t, setup{
-		change: func(o *webhook.Options) { o.AnswerAfter = time.Millisecond; o.Budget = time.Hour },
-		bindings: []webhook.Binding{webhook.Handle("payment", "", func(ctx context.Context, d *webhook.Delivery) error {
-			err := inTx(ctx, d)
-			close(started)
+	started, release := make(chan struct{}, 2), make(chan struct{})
+	handle := func(err error, release chan struct{}) webhook.Handler {
+		return func(context.Context, *webhook.Delivery) error {
+			started <- struct{}{}
 			<-release
 			return err
-		})},
-	})
-	got := mustReceive(t, slow, signed(t, "payment", "paid", "evt_1", `{}`))
+		}
+	}
+	late := func(o *webhook.Options) { o.AnswerAfter = time.Millisecond; o.Budget = time.Hour }
+	first := f.receiver(t, setup{change: late, bindings: []webhook.Binding{webhook.Handle("payment", "", handle(errHandler, release))}})
+	got := mustReceive(t, first, signed(t, "payment", "paid", "evt_1", `{}`))
 	<-started
 	f.expireLeases(t)
-	other := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", inTx)}})
-	if n, err := other.Sweep(t.Context()); n != 1 || err != nil {
+	releaseSecond := make(chan struct{})
+	second := f.receiver(t, setup{change: late, bindings: []webhook.Binding{webhook.Handle("payment", "", handle(nil, releaseSecond))}})
+	if n, err := second.Sweep(t.Context()); n != 1 || err != nil {
 		t.Fatalf("Sweep = %d, %v", n, err)
 	}
+	<-started
 	close(release)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := slow.Close(ctx); err != nil {
+	if err := first.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if rec := mustFind(t, other, got.ID); rec.Status != webhook.Processed {
-		t.Errorf("in the end %s", rec.Status)
+	if rec := mustFind(t, second, got.ID); rec.Status != webhook.Pending {
+		t.Errorf("while the second instance works it is %s", rec.Status)
 	}
-	if n := f.count(t, `select count(*) from effects`); n != 1 {
-		t.Errorf("%d effects of one event", n)
+	close(releaseSecond)
+	eventually(t, second, got.ID, webhook.Processed)
+}
+
+func TestASweepPassesOverAnEventThatIsBeingClaimed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	crashed := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", inTx)}, change: func(o *webhook.Options) {
+		o.Interrupt = func(b webhook.Boundary, _ uuid.UUID) error {
+			if b == webhook.AfterStore {
+				return errCrash
+			}
+			return nil
+		}
+	}})
+	for i := range 3 {
+		if _, err := crashed.Receive(t.Context(), signed(t, "payment", "paid", eventID(i), `{}`)); !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+	}
+	f.expireLeases(t)
+	f.exec(t, `begin`)
+	f.exec(t, `select 1 from webhook_events where external_id = $1 for update`, eventID(1))
+	r := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", inTx)}})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if n, err := r.Sweep(ctx); n != 2 || err != nil {
+		t.Errorf("Sweep = %d, %v", n, err)
+	}
+	f.exec(t, `rollback`)
+	if n, err := r.Sweep(ctx); n != 1 || err != nil {
+		t.Errorf("Sweep of the rest = %d, %v", n, err)
 	}
 }
 

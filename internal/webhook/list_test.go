@@ -117,7 +117,8 @@ func TestARepeatedBodyUnderAnotherIDIsAcceptedAndFlagged(t *testing.T) {
 		{signed(t, "codehost", "push", "d2", `{"ref":"main"}`), true},
 		{signed(t, "codehost", "push", "d3", `{"ref":"main"}`), true},
 		{signed(t, "codehost", "push", "d4", `{"ref": "main"}`), false},
-		{signed(t, "payment", "push", "d1", `{"ref":"main","id":"d1","type":"push"}`), false},
+		{signed(t, "payment", "push", "p1", `{"id":"p1","type":"push"}`), false},
+		{signed(t, "codehost", "push", "d5", `{"id":"p1","type":"push"}`), false},
 	} {
 		got := mustReceive(t, r, c.in)
 		of := mustFind(t, r, got.ID).RepeatedBodyOf
@@ -125,7 +126,7 @@ func TestARepeatedBodyUnderAnotherIDIsAcceptedAndFlagged(t *testing.T) {
 			t.Errorf("delivery %d: %s, repeats %v", i, got.Status, of)
 		}
 	}
-	if of := mustFind(t, r, first.ID).RepeatedBodyOf; of != nil || calls != 4 {
+	if of := mustFind(t, r, first.ID).RepeatedBodyOf; of != nil || calls != 5 {
 		t.Errorf("the first repeats %v; %d calls", of, calls)
 	}
 }

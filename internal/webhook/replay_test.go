@@ -171,3 +171,18 @@ func TestAReplayIsActedOutByWhoAskedForIt(t *testing.T) {
 		t.Errorf("a delivery's transaction is %s %s's", kind, id)
 	}
 }
+
+func TestAnAdministratorsHangUpCancelsNoReplay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	failed := store(t, f, failing, webhook.Failed)
+	ctx, hangUp := context.WithCancel(t.Context())
+	r := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", func(ctx context.Context, d *webhook.Delivery) error {
+		hangUp()
+		return errors.Join(inTx(ctx, d), ctx.Err())
+	})}})
+	rec, err := r.Replay(ctx, failed.ID, false)
+	if err != nil || rec.Status != webhook.Processed {
+		t.Errorf("%+v, %v", rec, err)
+	}
+}
