@@ -2,11 +2,15 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/token"
 )
 
 // Names of the security schemes in the description.
@@ -24,6 +28,11 @@ const accessKey = "waypost.access"
 type Access struct {
 	scheme string
 	roles  []identity.Role
+	scope  site.Scope // of a site's key
+	// session refuses API tokens: the operation is for the account's holder alone.
+	session bool
+	// enrolling admits accounts that must set up two-factor authentication first.
+	enrolling bool
 }
 
 // public needs no credential.
@@ -35,33 +44,122 @@ func signedIn() Access { return Access{scheme: schemeBearer, roles: identity.Rol
 // roles needs an active account with one of r.
 func roles(r ...identity.Role) Access { return Access{scheme: schemeBearer, roles: r} }
 
-// siteKey needs a secret API key of a site.
-func siteKey() Access { return Access{scheme: schemeSiteKey} }
+// inPerson needs an active account that signed in itself: no API token will do.
+func inPerson() Access {
+	return Access{scheme: schemeBearer, roles: identity.Roles(), session: true}
+}
 
-// access attaches a to op: the guard enforces it, the description shows it.
-func access(op huma.Operation, a Access) huma.Operation {
+// whileEnrolling also admits accounts that must set up two-factor authentication
+// before anything else.
+func (a Access) whileEnrolling() Access {
+	a.enrolling = true
+	return a
+}
+
+// siteKey needs a secret API key of a site, with scope read.
+func siteKey() Access { return Access{scheme: schemeSiteKey, scope: site.ScopeRead} }
+
+// ingestKey needs a secret API key of a site, with scope ingest.
+func ingestKey() Access { return Access{scheme: schemeSiteKey, scope: site.ScopeIngest} }
+
+// access attaches a to op: the guard enforces it, the description shows it. fails
+// are the failures of the operation's own work; those of its access and of reading
+// the request are added to them.
+func access(op huma.Operation, a Access, fails ...error) huma.Operation {
 	if op.Metadata == nil {
 		op.Metadata = map[string]any{}
 	}
 	op.Metadata[accessKey] = a
+	op.Metadata[failuresKey] = slices.Concat(a.failures(), fails)
 	op.Security = []map[string][]string{}
-	if a.scheme == "" {
-		return op
+	if a.scheme != "" {
+		op.Security = append(op.Security, map[string][]string{a.scheme: {}})
 	}
-	op.Security = append(op.Security, map[string][]string{a.scheme: {}})
-	op.Errors = append(op.Errors, http.StatusUnauthorized, http.StatusForbidden)
-	if a.scheme == schemeBearer {
-		if len(a.roles) < len(identity.Roles()) {
-			op.Description = strings.TrimSpace(op.Description + "\n\n" + roleSentence(a.roles))
-		}
-	}
+	// Without one, Huma would document a default answer instead of statuses.
+	op.Errors = append(op.Errors, http.StatusInternalServerError)
+	op.Description = strings.TrimSpace(op.Description + "\n\n" + a.sentence(op.Method))
 	return op
 }
 
-func roleSentence(allowed []identity.Role) string {
-	names := make([]string, len(allowed))
-	for i, r := range allowed {
-		names[i] = "`" + string(r) + "`"
+// failures are what the guard answers.
+func (a Access) failures() []error {
+	switch {
+	case a.scheme == schemeSiteKey:
+		return []error{site.ErrAPIKey, errScope, errTooMany}
+	case a.scheme == schemeBearer:
+		list := []error{errNoToken, token.ErrExpired, token.ErrInvalid, account.ErrSessionRevoked}
+		if !a.enrolling {
+			list = append(list, account.ErrTwoFactorRequired)
+		}
+		if a.session {
+			return append(list, errInPerson)
+		}
+		if a.restricted() {
+			list = append(list, errRole)
+		}
+		return append(list, errTokenScope)
 	}
-	return "Role needed: " + strings.Join(names, " or ") + "."
+	return nil
+}
+
+func (a Access) restricted() bool { return len(a.roles) < len(identity.Roles()) }
+
+// scopes are those that an API token needs to call an operation with that method:
+// one for reading or for changing, and another for what is an ADMIN's alone.
+func (a Access) scopes(method string) []identity.Scope {
+	list := []identity.Scope{identity.Write}
+	if method == http.MethodGet || method == http.MethodHead {
+		list[0] = identity.Read
+	}
+	if slices.Equal(a.roles, []identity.Role{identity.Admin}) {
+		list = append(list, identity.Administer)
+	}
+	return list
+}
+
+// allows says whether p may call an operation with that access and method.
+func (a Access) allows(p identity.Principal, method string) error {
+	switch {
+	case !p.Is(a.roles...):
+		return errRole
+	case p.MustEnroll && !a.enrolling:
+		return account.ErrTwoFactorRequired
+	case p.TokenID == 0: // it signed in itself
+		return nil
+	case a.session:
+		return errInPerson
+	case !p.Scopes.Has(a.scopes(method)...):
+		return errTokenScope
+	}
+	return nil
+}
+
+// sentence says for people who may call.
+func (a Access) sentence(method string) string {
+	switch {
+	case a.session:
+		return "Access: anybody who is signed in; not with an API token."
+	case a.scheme == schemeSiteKey:
+		return "Access: a secret API key of the site, with scope `" + string(a.scope) + "`."
+	case a.scheme == schemeBearer && a.restricted():
+		names := make([]string, len(a.roles))
+		for i, r := range a.roles {
+			names[i] = "`" + string(r) + "`"
+		}
+		return "Access: role " + strings.Join(names, " or ") + "; an API token needs " + scopeNames(a.scopes(method)) + "."
+	case a.scheme == schemeBearer:
+		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) + "."
+	}
+	return "Access: public."
+}
+
+func scopeNames(scopes []identity.Scope) string {
+	names := make([]string, len(scopes))
+	for i, s := range scopes {
+		names[i] = "`" + string(s) + "`"
+	}
+	if len(names) == 1 {
+		return "scope " + names[0]
+	}
+	return "scopes " + strings.Join(names, " and ")
 }

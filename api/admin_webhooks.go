@@ -10,44 +10,49 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
 // WebhookAdmin lists and replays stored deliveries. List and Count return
-// validation faults; Replay returns webhook.ErrEvent, ErrInFlight and
-// ErrNotReplayable.
+// validation faults; Replay returns webhook.ErrEvent, ErrEmptied,
+// ErrInFlight and ErrNotReplayable.
 type WebhookAdmin interface {
 	List(ctx context.Context, f webhook.Filter, after *webhook.Position, limit int) ([]webhook.Record, error)
 	Count(ctx context.Context, f webhook.Filter) (int64, error)
 	Replay(ctx context.Context, id uuid.UUID, force bool) (webhook.Record, error)
 }
 
-type webhookEvent struct {
+// WebhookEvent is a stored delivery. It is exported because Huma leaves an
+// unexported embedded struct out of the schema.
+type WebhookEvent struct {
 	ID             string          `json:"id" format:"uuid" example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
 	Provider       string          `json:"provider" maxLength:"50" example:"payment"`
 	EventType      string          `json:"event_type" maxLength:"100" example:"payment.succeeded" doc:"Empty when the delivery named none."`
 	ExternalID     string          `json:"external_id" maxLength:"255" example:"evt_1" doc:"The provider's own id, by which duplicates are known; empty when the delivery named none."`
 	Payload        json.RawMessage `json:"payload" doc:"The body as it was sent: members in their order, numbers as they were spelled. Null when it is left out." example:"{\"id\":\"evt_1\",\"type\":\"payment.succeeded\"}"`
 	PayloadOmitted bool            `json:"payload_omitted,omitempty" doc:"True when the body has 16 KiB or more and is left out."`
+	PayloadEmptied bool            `json:"payload_emptied,omitempty" doc:"True when the body is gone because its retention is over."`
 	PayloadSize    int             `json:"payload_size" example:"40" doc:"The body's size in bytes."`
 	PayloadSHA256  string          `json:"payload_sha256" pattern:"^[0-9a-f]{64}$" example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" doc:"SHA-256 of the body as it was sent."`
 	RepeatedBodyOf string          `json:"repeated_body_of,omitempty" format:"uuid" doc:"The provider's earliest event with an equal body and another external id: the delivery may be a replayed capture."`
 	Status         webhook.Status  `json:"status" enum:"pending,processed,failed" example:"processed"`
 	HandlerError   string          `json:"handler_error,omitempty" doc:"What the handler said when it failed."`
 	RetryCount     int             `json:"retry_count" minimum:"0" example:"0" doc:"How often it was replayed."`
-	ProcessedAt    *time.Time      `json:"processed_at,omitempty" doc:"When its handler succeeded."`
-	CreatedAt      time.Time       `json:"created_at"`
+	ProcessedAt    *time.Time      `json:"processed_at,omitempty" example:"2026-01-02T15:04:05Z" doc:"When its handler succeeded."`
+	CreatedAt      time.Time       `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When it arrived."`
 }
 
-func toWebhookEvent(r webhook.Record) webhookEvent {
-	e := webhookEvent{
+func toWebhookEvent(r webhook.Record) WebhookEvent {
+	e := WebhookEvent{
 		ID:             r.ID.String(),
 		Provider:       r.Provider,
 		EventType:      r.EventType,
 		ExternalID:     r.ExternalID,
 		Payload:        r.Body,
-		PayloadOmitted: r.Body == nil,
+		PayloadOmitted: r.Body == nil && !r.Emptied,
+		PayloadEmptied: r.Emptied,
 		PayloadSize:    r.BodySize,
 		PayloadSHA256:  hex.EncodeToString(r.BodySHA256),
 		Status:         r.Status,
@@ -76,16 +81,16 @@ type listWebhooksInput struct {
 }
 
 type listWebhooksOutput struct {
-	Body list[webhookEvent]
+	Body list[WebhookEvent]
 }
 
 type replayWebhookInput struct {
-	ID    string `path:"id" doc:"The event's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
-	Force bool   `query:"force" doc:"Also replay an event that was processed: its effect happens again."`
+	WebhookInput
+	Force bool `query:"force" doc:"Also replay an event that was processed: its effect happens again."`
 }
 
 type webhookOutput struct {
-	Body single[webhookEvent]
+	Body single[WebhookEvent]
 }
 
 type webhookCursor struct {
@@ -114,14 +119,14 @@ var replayMessages = map[webhook.Status]string{
 }
 
 func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "list-webhook-events",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks",
 		Summary:     "List webhook deliveries",
 		Description: "Stored deliveries, newest first, page by page.",
 		Tags:        []string{tagWebhooks},
-	}, roles(identity.Admin)), func(ctx context.Context, in *listWebhooksInput) (*listWebhooksOutput, error) {
+	}, roles(identity.Admin)), export.Hints{Order: orderEvents, Capture: map[string]string{"eventId": "/data/0/id"}}), func(ctx context.Context, in *listWebhooksInput) (*listWebhooksOutput, error) {
 		f, after, err := in.filter()
 		if err != nil {
 			return nil, err
@@ -143,24 +148,26 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		})}, nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "replay-webhook-event",
 		Method:      http.MethodPost,
 		Path:        "/api/admin/webhooks/{id}/replay",
 		Summary:     "Replay a webhook delivery",
 		Description: "Runs the event's handler again from the stored bytes and answers the event with its new outcome. An event that failed can be replayed, " +
 			"and a pending one that nobody is handling; one that was processed only with `force=true`. The answer is still `pending` when the handler takes longer than 8 seconds.",
-		Tags:   []string{tagWebhooks},
-		Errors: []int{http.StatusNotFound, http.StatusConflict},
-	}, roles(identity.Admin)), func(ctx context.Context, in *replayWebhookInput) (*webhookOutput, error) {
-		id, err := uuid.Parse(in.ID)
-		if err != nil || len(in.ID) != len(uuid.UUID{}.String()) {
-			return nil, webhook.ErrEvent
+		Tags: []string{tagWebhooks},
+	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrInFlight, webhook.ErrNotReplayable, webhook.ErrEmptied), export.Hints{
+		Order:   orderReplay,
+		Variant: export.Variant{Parameters: map[string]string{"id": "{{eventId}}", "force": "true"}},
+	}), func(ctx context.Context, in *replayWebhookInput) (*webhookOutput, error) {
+		id, err := parseID(in.ID, webhook.ErrEvent)
+		if err != nil {
+			return nil, err
 		}
 		event, err := s.Replay(ctx, id, in.Force)
 		if err != nil {
 			return nil, err
 		}
-		return &webhookOutput{Body: single[webhookEvent]{Data: toWebhookEvent(event), Message: replayMessages[event.Status]}}, nil
+		return &webhookOutput{Body: single[WebhookEvent]{Data: toWebhookEvent(event), Message: replayMessages[event.Status]}}, nil
 	})
 }

@@ -22,6 +22,10 @@ func TestDeliveriesAreAdministeredByAdministratorsOnly(t *testing.T) {
 	h := newHooks(t, nil)
 	for _, op := range []struct{ method, path string }{
 		{"GET", "/api/admin/webhooks"}, {"POST", "/api/admin/webhooks/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10/replay"},
+		{"GET", "/api/admin/webhooks/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"},
+		{"GET", "/api/admin/webhooks/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10?raw=true"}, {"POST", "/api/admin/webhooks/replay"},
+		{"GET", "/api/admin/webhooks/replays/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"},
+		{"POST", "/api/admin/webhooks/replays/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10/cancel"},
 	} {
 		for token, want := range map[string]int{"": 401, "nonsense": 401, "USER": 403, "EDITOR": 403} {
 			r := h.request(t, op.method, op.path, nil)

@@ -2,7 +2,10 @@
 // the guard that enforces their declared access, and the few plain handlers.
 package api
 
+//go:generate go run ../cmd/waypost openapi --output openapi.json
+
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -30,60 +33,96 @@ func Models() []any { return []any{User{}, Post{}} }
 type Options struct {
 	// BaseURL is the service's own public URL, without a trailing slash.
 	BaseURL string
+	// DocsPath is where the documentation is; default "/docs".
+	DocsPath string
 
 	Authenticator Authenticator
 	SiteKeys      SiteKeys
 	Auth          AuthService
+	OAuth         OAuthService
+	Identities    IdentityService
+	TwoFactor     TwoFactorService
+	Registrar     Registrar
+	Sessions      SessionService
+	Tokens        TokenService
+	KeySet        KeySet
 	Users         UserService
 	Posts         PostService
 	Deliveries    DeliveryReceiver
 	Webhooks      WebhookAdmin
+	WebhookLog    WebhookLog
+	WebhookEvents WebhookEvents
+	Replays       WebhookReplays
 	Collector     Collector
+	Batches       BatchCollector
 	Sites         SiteFinder
+	SiteAdmin     SiteAdmin
+	SiteKeyAdmin  SiteKeyAdmin
+	SiteEraser    SiteEraser
+	Drops         DropCounts
 	Stats         StatsService
+	// Limits are how often per minute something may be asked.
+	Limits Limits
 	// HonorDoNotTrack makes collection count nothing for DNT and GPC.
 	HonorDoNotTrack bool
 	// Ready lists what must work for the service to be ready, in a fixed order.
 	Ready []Check
 }
 
-// Check is one condition of readiness.
+// Check is one condition of readiness, or with State something worth knowing
+// that is none.
 type Check struct {
 	Name string
 	Test func(context.Context) error
+	// State is shown as it is, and Test not called.
+	State string
 }
 
 // Mount adds every operation and plain handler to r and returns the Huma API that
 // describes them. It fails when an operation declares no access.
 func Mount(r chi.Router, o Options) (huma.API, error) {
 	config := huma.DefaultConfig(Title, Version)
-	config.Info.Description = Description
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.CreateHooks = nil // no $schema members and Link headers
-	config.Servers = []*huma.Server{{URL: o.BaseURL}}
-	config.Tags = tags
-	config.Components.SecuritySchemes = securitySchemes
-	config.Formats = map[string]huma.Format{"application/json": model.Format(), "json": model.Format()}
+	describe(&config, o.BaseURL)
+	config.Formats = map[string]huma.Format{"application/json": model.Format(), "json": model.Format(), csvType: csvFormat()}
 
 	r.Use(aliases)
-	operations := r.With(httpedge.CheckQuery)
+	operations := r.With(httpedge.CheckQuery, withETag("/api/stats/"))
 	a := humachi.New(operations, config)
-	a.UseMiddleware(guard(o.Authenticator, o.SiteKeys), readJSON)
+	a.UseMiddleware(guard(o.Authenticator, o.SiteKeys, newLimiter(o.Limits.PerKey)), readJSON)
 
 	registerAuth(a, o.Auth)
+	registerOAuth(a, o.OAuth, o.BaseURL)
+	registerIdentities(a, o.Identities)
+	registerTwoFactor(a, o.TwoFactor)
+	registerRegistration(a, o.Registrar)
+	registerPasswords(a, o.Registrar)
+	registerSessions(a, o.Sessions)
+	registerTokens(a, o.Tokens)
+	registerKeySet(a, o.KeySet)
 	registerUsers(a, o.Users)
 	registerPosts(a, o.Posts)
 	registerAdminWebhooks(a, o.Webhooks)
+	registerWebhookLog(a, o.WebhookLog)
+	registerWebhookEvent(a, o.WebhookEvents)
+	registerWebhookReplays(a, o.Replays)
 	registerStats(a, o.Stats)
+	registerCollectBatch(a, o.Batches)
+	registerSites(a, o.SiteAdmin, o.SiteEraser)
+	registerSiteKeys(a, o.SiteAdmin, o.SiteKeyAdmin)
+	registerSiteDrops(a, o.SiteAdmin, o.Drops)
 	registerHealth(a, o.Ready)
-	registerIndex(a, o.BaseURL)
+	registerIndex(a, o.BaseURL, cmp.Or(o.DocsPath, "/docs"))
 
-	r.Method(http.MethodPost, "/webhooks/{provider}", receiveWebhook(o.Deliveries))
+	r.With(describeDelivery().Middleware).Method(http.MethodPost, deliveryPath, receiveWebhook(o.Deliveries))
 	mountCollect(r, o)
+	mountScript(r)
 
 	if err := checkAccess(a); err != nil {
 		return nil, errors.Join(errors.New("api: deny by default"), err)
 	}
+	describePermissions(a.OpenAPI())
 	return a, nil
 }
 

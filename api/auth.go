@@ -4,20 +4,30 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/throttle"
 )
 
-// AuthService signs people in. SignIn returns account.ErrInvalidCredentials,
-// account.ErrInactive or account.ErrBusy; FindByID returns account.ErrNotFound.
+// AuthService signs people in and out. SignIn returns account.ErrInvalidCredentials,
+// account.ErrInactive, account.ErrBusy or throttle.ErrLimited; Refresh returns
+// account.ErrRefreshUnknown, account.ErrRefreshReused or account.ErrSessionRevoked;
+// FindByID account.ErrNotFound; SignOut account.ErrNoSession.
 type AuthService interface {
 	SignIn(ctx context.Context, email, password string) (account.SignedIn, error)
+	Refresh(ctx context.Context, refreshToken string) (account.SignedIn, error)
+	SignOut(ctx context.Context) error
 	FindByID(ctx context.Context, id int64) (account.User, error)
 }
+
+// errThrottled is throttle.ErrLimited as it is answered: with a time.
+var errThrottled = throttle.ErrLimited.After(time.Minute)
 
 // Login is the body of a sign-in.
 type Login struct {
@@ -25,20 +35,20 @@ type Login struct {
 	Password string `json:"password" model:"required,min=1,max=128" doc:"The account's password." example:"correct horse battery staple"`
 }
 
-// Tokens are what a sign-in gives.
-type Tokens struct {
-	AccessToken  string `json:"access_token" doc:"A JWT for the Authorization header." example:"eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"`
-	TokenType    string `json:"token_type" enum:"Bearer" doc:"How to present the access token." example:"Bearer"`
-	ExpiresIn    int    `json:"expires_in" doc:"The access token's remaining life, in seconds." example:"900"`
-	RefreshToken string `json:"refresh_token" doc:"Opaque and good for one use. Keep it as safe as a password." example:"wprt_b3BhcXVl"`
-	User         User   `json:"user" doc:"Who signed in."`
-}
-
 type loginInput struct {
 	Body model.Request[Login]
 }
 
-type loginOutput struct {
+// RefreshToken is the body of a refresh.
+type RefreshToken struct {
+	RefreshToken string `json:"refresh_token" model:"required,min=1,max=200" doc:"The refresh token of the latest tokens." example:"wprt_b3BhcXVl"`
+}
+
+type refreshInput struct {
+	Body model.Request[RefreshToken]
+}
+
+type tokensOutput struct {
 	CacheControl string `header:"Cache-Control" doc:"The answer carries tokens, so nothing may keep it." example:"no-store"`
 	Body         single[Tokens]
 }
@@ -48,29 +58,64 @@ type userOutput struct {
 }
 
 func registerAuth(a huma.API, s AuthService) {
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "login",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/login",
 		Summary:     "Sign in",
-		Description: "Checks an e-mail address and a password, opens a session and answers its tokens. " +
+		Description: "Checks an e-mail address and a password, opens a session and answers its tokens; " +
+			"with two-factor authentication it answers an `mfa_token` instead. " +
 			"An unknown address and a wrong password get the same `invalid_credentials`; " +
-			"a deactivated account gets `account_inactive`, once its password is right.",
-		Tags:   []string{tagAuth},
-		Errors: []int{http.StatusUnauthorized, http.StatusForbidden},
-	}, public()), func(ctx context.Context, in *loginInput) (*loginOutput, error) {
+			"a deactivated account gets `account_inactive`, once its password is right. " +
+			"Ten failures in a row of an account, or a hundred of an address in a quarter of an hour, are answered with 429.",
+		Tags: []string{tagAuth},
+	}, public(), account.ErrInvalidCredentials, account.ErrInactive, errThrottled, account.ErrBusy), export.Hints{
+		Order:   orderSignIn,
+		Capture: map[string]string{"accessToken": "/data/access_token"},
+		Variant: export.Variant{Body: map[string]any{"email": "{{adminEmail}}", "password": "{{adminPassword}}"}},
+	}), func(ctx context.Context, in *loginInput) (*signInOutput, error) {
 		c := in.Body.Value()
 		signed, err := s.SignIn(ctx, c.Email, c.Password)
 		if err != nil {
 			return nil, within("body", err)
 		}
-		return &loginOutput{CacheControl: "no-store", Body: single[Tokens]{Message: "Signed in.", Data: Tokens{
-			AccessToken:  signed.AccessToken,
-			TokenType:    "Bearer",
-			ExpiresIn:    int(signed.ExpiresIn.Seconds()),
-			RefreshToken: signed.RefreshToken,
-			User:         toUser(signed.User),
-		}}}, nil
+		return newSignInOutput(signed), nil
+	})
+
+	huma.Register(a, access(huma.Operation{
+		OperationID: "refresh",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/refresh",
+		Summary:     "Get the next tokens",
+		Description: "Spends a refresh token and answers the session's next tokens. A refresh token is good once: " +
+			"one that was spent before ends the session, for it may have been stolen.",
+		Tags: []string{tagAuth},
+	}, public(), account.ErrRefreshReused, account.ErrRefreshUnknown, account.ErrSessionRevoked), func(ctx context.Context, in *refreshInput) (*tokensOutput, error) {
+		signed, err := s.Refresh(ctx, in.Body.Value().RefreshToken)
+		if err != nil {
+			return nil, err
+		}
+		return &tokensOutput{CacheControl: "no-store", Body: single[Tokens]{Data: toTokens(signed), Message: "Here are the next tokens."}}, nil
+	})
+
+	registerWhoAmI(a, s)
+}
+
+func registerWhoAmI(a huma.API, s AuthService) {
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID:   "logout",
+		Method:        http.MethodPost,
+		Path:          "/api/auth/logout",
+		Summary:       "Sign out",
+		Description:   "Ends the session behind the access token, with all of its tokens, at once.",
+		Tags:          []string{tagAuth},
+		DefaultStatus: http.StatusNoContent,
+	}, inPerson().whileEnrolling()), export.Hints{Order: orderSignOut}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
+		err := s.SignOut(ctx)
+		if errors.Is(err, account.ErrNoSession) { // ended since the guard looked
+			err = account.ErrSessionRevoked
+		}
+		return nil, err
 	})
 
 	huma.Register(a, access(huma.Operation{
@@ -80,7 +125,7 @@ func registerAuth(a huma.API, s AuthService) {
 		Summary:     "Who am I?",
 		Description: "The account behind the access token, as it is now.",
 		Tags:        []string{tagAuth},
-	}, signedIn()), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
+	}, signedIn().whileEnrolling()), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
 		u, err := s.FindByID(ctx, identity.FromContext(ctx).UserID)
 		if errors.Is(err, account.ErrNotFound) { // deleted since the guard looked
 			err = account.ErrSessionRevoked

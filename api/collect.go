@@ -37,7 +37,7 @@ var errCollectType = fault.New(fault.UnsupportedMedia, fault.CodeUnsupportedMedi
 // answers those that ask.
 func mountCollect(r chi.Router, o Options) {
 	const path = "/api/collect"
-	r.Method(http.MethodPost, path, anyOrigin(collect(o)))
+	r.With(describeCollect().Middleware).Method(http.MethodPost, path, anyOrigin(collect(o, newLimiter(o.Limits.PerSite), newLimiter(o.Limits.PerAddress))))
 	r.Method(http.MethodOptions, path, anyOrigin(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h.Set("Access-Control-Allow-Methods", http.MethodPost)
@@ -57,9 +57,13 @@ func anyOrigin(next http.Handler) http.Handler {
 }
 
 // collect answers POST /api/collect: 202 without a body once the hit is durable.
-func collect(o Options) http.Handler {
+func collect(o Options, perSite, perAddress *limiter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := collectOne(w, r, o); err != nil {
+		err := perAddress.take(w, r, addressKey(identity.FromContext(r.Context()).Address))
+		if err == nil {
+			err = collectOne(w, r, o, perSite)
+		}
+		if err != nil {
 			httpedge.WriteError(w, r, err)
 			return
 		}
@@ -68,7 +72,7 @@ func collect(o Options) http.Handler {
 	})
 }
 
-func collectOne(w http.ResponseWriter, r *http.Request, o Options) error {
+func collectOne(w http.ResponseWriter, r *http.Request, o Options, perSite *limiter) error {
 	body, err := readBody(w, r, maxCollect, errCollectType, "text/plain", "application/json")
 	if err != nil {
 		return err
@@ -82,6 +86,9 @@ func collectOne(w http.ResponseWriter, r *http.Request, o Options) error {
 	}
 	found, err := o.Sites.BySiteKey(r.Context(), in.siteKey)
 	if err != nil {
+		return err
+	}
+	if err := perSite.take(w, r, found.ID.String()); err != nil {
 		return err
 	}
 	h := in.hit

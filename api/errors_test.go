@@ -27,7 +27,7 @@ func failing(t *testing.T) http.Handler {
 	config := huma.DefaultConfig("test", "1")
 	config.CreateHooks = nil
 	a := humachi.New(r, config)
-	a.UseMiddleware(guard(nil, nil), readJSON)
+	a.UseMiddleware(guard(nil, nil, nil), readJSON)
 	operation := func(path string, declared bool, fn func() error) {
 		op := huma.Operation{OperationID: path, Method: http.MethodGet, Path: path}
 		if declared {

@@ -31,10 +31,12 @@ type SiteKeys interface {
 const siteKeyHeader = "X-Analytics-API-Key"
 
 var (
-	errNoToken   = fault.New(fault.Unauthenticated, fault.CodeUnauthenticated, "Sign in first: send `Authorization: Bearer <access token>`.")
-	errTwoTokens = fault.New(fault.Unauthenticated, fault.CodeUnauthenticated, "Send one Authorization header.")
-	errRole      = fault.New(fault.Forbidden, fault.CodeForbidden, "Your role does not allow this.")
-	errScope     = fault.New(fault.Forbidden, fault.CodeForbidden, "This key's scope does not allow reading.")
+	errNoToken    = fault.New(fault.Unauthenticated, fault.CodeUnauthenticated, "Sign in first: send `Authorization: Bearer <access token>`.")
+	errTwoTokens  = fault.New(fault.Unauthenticated, fault.CodeUnauthenticated, "Send one Authorization header.")
+	errRole       = fault.New(fault.Forbidden, fault.CodeForbidden, "Your role does not allow this.")
+	errInPerson   = fault.New(fault.Forbidden, fault.CodeForbidden, "An API token can't do this: sign in.")
+	errTokenScope = fault.New(fault.Forbidden, fault.CodeForbidden, "This API token's scopes do not allow this.")
+	errScope      = fault.New(fault.Forbidden, fault.CodeForbidden, "This key's scope does not allow this.")
 )
 
 type siteContextKey struct{}
@@ -46,7 +48,7 @@ func siteFrom(ctx context.Context) site.Site {
 }
 
 // guard enforces each operation's declared Access.
-func guard(accounts Authenticator, keys SiteKeys) func(huma.Context, func(huma.Context)) {
+func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		a, declared := ctx.Operation().Metadata[accessKey].(Access)
 		r, w := humachi.Unwrap(ctx)
@@ -58,12 +60,12 @@ func guard(accounts Authenticator, keys SiteKeys) func(huma.Context, func(huma.C
 		c := ctx.Context()
 		switch a.scheme {
 		case schemeBearer:
-			c, err = signIn(c, r.Header, accounts, a.roles)
+			c, err = signIn(c, r, accounts, a)
 			if err != nil && fault.KindOf(err) == fault.Unauthenticated {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="waypost"`) // RFC 6750, section 3
 			}
 		case schemeSiteKey:
-			c, err = openSite(c, r.Header, keys)
+			c, err = openSite(c, w, r, keys, perKey, a.scope)
 		}
 		if err != nil {
 			httpedge.WriteError(w, r, err)
@@ -73,8 +75,8 @@ func guard(accounts Authenticator, keys SiteKeys) func(huma.Context, func(huma.C
 	}
 }
 
-func signIn(ctx context.Context, h http.Header, accounts Authenticator, allowed []identity.Role) (context.Context, error) {
-	token, err := bearerToken(h)
+func signIn(ctx context.Context, r *http.Request, accounts Authenticator, a Access) (context.Context, error) {
+	token, err := bearerToken(r.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +84,10 @@ func signIn(ctx context.Context, h http.Header, accounts Authenticator, allowed 
 	if err != nil {
 		return nil, err
 	}
-	if !p.Is(allowed...) {
-		return nil, errRole
+	if err := a.allows(p, r.Method); err != nil {
+		return nil, err
 	}
-	edge := identity.FromContext(ctx)
-	p.Address, p.RequestID = edge.Address, edge.RequestID
-	return identity.NewContext(ctx, p), nil
+	return identity.NewContext(ctx, p.From(identity.FromContext(ctx))), nil
 }
 
 // bearerToken reads the one Authorization header (RFC 6750, section 2.1; the
@@ -107,13 +107,16 @@ func bearerToken(h http.Header) (string, error) {
 	return strings.TrimSpace(token), nil
 }
 
-func openSite(ctx context.Context, h http.Header, keys SiteKeys) (context.Context, error) {
-	s, key, err := keys.AuthenticateKey(ctx, h.Get(siteKeyHeader))
+func openSite(ctx context.Context, w http.ResponseWriter, r *http.Request, keys SiteKeys, perKey *limiter, scope site.Scope) (context.Context, error) {
+	s, key, err := keys.AuthenticateKey(ctx, r.Header.Get(siteKeyHeader))
 	if err != nil {
 		return nil, err
 	}
-	if key.Scope != site.ScopeRead {
+	if key.Scope != scope {
 		return nil, errScope
+	}
+	if err := perKey.take(w, r, key.ID.String()); err != nil {
+		return nil, err
 	}
 	p := identity.FromContext(ctx)
 	p.Kind, p.ID = identity.KindSite, s.ID.String()
@@ -124,12 +127,7 @@ func openSite(ctx context.Context, h http.Header, keys SiteKeys) (context.Contex
 func checkAccess(a huma.API) error {
 	var errs []error
 	for path, item := range a.OpenAPI().Paths {
-		for method, op := range map[string]*huma.Operation{
-			"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete, "PATCH": item.Patch,
-		} {
-			if op == nil {
-				continue
-			}
+		for method, op := range methodsOf(item) {
 			if _, ok := op.Metadata[accessKey].(Access); !ok {
 				errs = append(errs, fmt.Errorf("api: %s %s declares no access", method, path))
 			}

@@ -10,7 +10,7 @@ import (
 type index struct {
 	Name        string            `json:"name" example:"Waypost"`
 	Version     string            `json:"version" example:"1.0.0"`
-	EntryPoints map[string]string `json:"entry_points" doc:"What is served where."`
+	EntryPoints map[string]string `json:"entry_points" doc:"What is served where." example:"{\"docs\":\"https://api.example.com/docs\"}"`
 }
 
 type indexOutput struct {
@@ -18,10 +18,10 @@ type indexOutput struct {
 	Body         single[index]
 }
 
-func registerIndex(a huma.API, baseURL string) {
+func registerIndex(a huma.API, baseURL, docs string) {
 	entries := map[string]string{
-		"docs":         baseURL + "/docs",
-		"openapi":      baseURL + "/docs/openapi.json",
+		"docs":         baseURL + docs,
+		"openapi":      baseURL + docs + "/openapi.json",
 		"sign_in":      baseURL + "/api/auth/login",
 		"webhooks":     baseURL + "/webhooks/{provider}",
 		"statistics":   baseURL + "/api/stats/summary",
@@ -31,7 +31,7 @@ func registerIndex(a huma.API, baseURL string) {
 		"deliveries":   baseURL + "/api/admin/webhooks",
 		"users":        baseURL + "/api/users",
 		"posts":        baseURL + "/api/posts",
-		"openapi_yaml": baseURL + "/docs/openapi.yaml",
+		"openapi_yaml": baseURL + docs + "/openapi.yaml",
 	}
 	huma.Register(a, access(huma.Operation{
 		OperationID: "get-index",
@@ -43,7 +43,7 @@ func registerIndex(a huma.API, baseURL string) {
 	}, public()), func(context.Context, *struct{}) (*indexOutput, error) {
 		return &indexOutput{
 			CacheControl: "no-cache",
-			Body:         single[index]{Data: index{Name: "Waypost", Version: Version, EntryPoints: entries}, Message: "Welcome. The documentation is at /docs."},
+			Body:         single[index]{Data: index{Name: "Waypost", Version: Version, EntryPoints: entries}, Message: "Welcome. The documentation is at " + docs + "."},
 		}, nil
 	})
 }

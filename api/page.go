@@ -32,7 +32,7 @@ type list[T any] struct {
 // single is the envelope of one.
 type single[T any] struct {
 	Data    T      `json:"data"`
-	Message string `json:"message"`
+	Message string `json:"message" doc:"What happened, for people." example:"Done."`
 }
 
 // newList makes the envelope of a page from up to limit+1 rows: the extra one

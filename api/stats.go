@@ -25,6 +25,7 @@ func registerStats(a huma.API, s StatsService) {
 	registerStatsTotals(a, s)
 	registerStatsBreakdowns(a, s)
 	registerStatsEvents(a, s)
+	describeTables(a)
 }
 
 func registerStatsTotals(a huma.API, s StatsService) {
@@ -42,11 +43,11 @@ func registerStatsTotals(a huma.API, s StatsService) {
 		"Buckets are aligned in the site's time zone (weeks start on Monday) and have no gaps. "+
 			"Without `granularity`: up to 48 hours by hour, 90 days by day, 730 days by week, else by month."),
 		func(ctx context.Context, in *struct {
-			StatsInput
+			TableInput
 			Granularity string `query:"granularity" enum:"hour,day,week,month" doc:"Width of a bucket; at most 10,000 buckets."`
-		}) (*statsOutput[statsTimeseries], error) {
+		}) (*statsOutput[tabular[statsTimeseries]], error) {
 			answer, err := s.Timeseries(ctx, in.query(ctx), stats.Granularity(in.Granularity))
-			return newStatsOutput(newStatsTimeseries(answer), err)
+			return newTableOutput(in.Format, newStatsTimeseries(answer), err)
 		})
 
 	// GET /api/stats/realtime
@@ -63,9 +64,9 @@ func registerStatsBreakdowns(a huma.API, s StatsService) {
 	huma.Register(a, statsOperation("pages", "Pages",
 		"`top`: pages by pageviews inside the range. `entry` and `exit`: first and last pages of the sessions that start in it; "+
 			"their `pageviews` is the number of such sessions."),
-		func(ctx context.Context, in *StatsInput) (*statsOutput[statsPages], error) {
+		func(ctx context.Context, in *TableInput) (*statsOutput[tabular[statsPages]], error) {
 			rows, err := s.Breakdowns(ctx, in.query(ctx), stats.ByPage, stats.ByEntry, stats.ByExit)
-			return newStatsOutput(statsPages{
+			return newTableOutput(in.Format, statsPages{
 				Top: newStatsRows(rows[stats.ByPage]), Entry: newStatsRows(rows[stats.ByEntry]), Exit: newStatsRows(rows[stats.ByExit]),
 			}, err)
 		})
@@ -73,10 +74,10 @@ func registerStatsBreakdowns(a huma.API, s StatsService) {
 	// GET /api/stats/referrers
 	huma.Register(a, statsOperation("referrers", "Referrers and campaigns",
 		"Hosts (without `www.`) that sessions came from, and their utm parameters. The site's own domain is no referrer."),
-		func(ctx context.Context, in *StatsInput) (*statsOutput[statsReferrers], error) {
+		func(ctx context.Context, in *TableInput) (*statsOutput[tabular[statsReferrers]], error) {
 			rows, err := s.Breakdowns(ctx, in.query(ctx), stats.BySource,
 				stats.ByUTMSource, stats.ByUTMMedium, stats.ByUTMCampaign, stats.ByUTMTerm, stats.ByUTMContent)
-			return newStatsOutput(statsReferrers{
+			return newTableOutput(in.Format, statsReferrers{
 				Sources: newStatsRows(rows[stats.BySource]),
 				UTM: statsUTM{
 					Source: newStatsRows(rows[stats.ByUTMSource]), Medium: newStatsRows(rows[stats.ByUTMMedium]),
@@ -88,16 +89,16 @@ func registerStatsBreakdowns(a huma.API, s StatsService) {
 
 	// GET /api/stats/geo
 	huma.Register(a, statsOperation("geo", "Countries", "Labels are ISO 3166-1 alpha-2 codes; visits from unknown places are left out."),
-		func(ctx context.Context, in *StatsInput) (*statsOutput[statsGeo], error) {
+		func(ctx context.Context, in *TableInput) (*statsOutput[tabular[statsGeo]], error) {
 			rows, err := s.Breakdowns(ctx, in.query(ctx), stats.ByCountry)
-			return newStatsOutput(statsGeo{Countries: newStatsRows(rows[stats.ByCountry])}, err)
+			return newTableOutput(in.Format, statsGeo{Countries: newStatsRows(rows[stats.ByCountry])}, err)
 		})
 
 	// GET /api/stats/tech
 	huma.Register(a, statsOperation("tech", "Devices, browsers and operating systems", "Devices are `desktop`, `mobile` and `tablet`."),
-		func(ctx context.Context, in *StatsInput) (*statsOutput[statsTech], error) {
+		func(ctx context.Context, in *TableInput) (*statsOutput[tabular[statsTech]], error) {
 			rows, err := s.Breakdowns(ctx, in.query(ctx), stats.ByDevice, stats.ByBrowser, stats.ByOS)
-			return newStatsOutput(statsTech{
+			return newTableOutput(in.Format, statsTech{
 				Devices: newStatsRows(rows[stats.ByDevice]), Browsers: newStatsRows(rows[stats.ByBrowser]), OS: newStatsRows(rows[stats.ByOS]),
 			}, err)
 		})
@@ -108,11 +109,11 @@ func registerStatsEvents(a huma.API, s StatsService) {
 	huma.Register(a, statsOperation("events", "Custom events",
 		"Events sent by `waypost.track(name, props)`. With `name`, also the properties of that event."),
 		func(ctx context.Context, in *struct {
-			StatsInput
+			TableInput
 			Name string `query:"name" example:"signup" doc:"An event whose properties are wanted too."`
-		}) (*statsOutput[statsEvents], error) {
+		}) (*statsOutput[tabular[statsEvents]], error) {
 			answer, err := s.CustomEvents(ctx, in.query(ctx), in.Name)
-			return newStatsOutput(newStatsEvents(answer), err)
+			return newTableOutput(in.Format, newStatsEvents(answer), err)
 		})
 }
 
@@ -125,14 +126,13 @@ func statsOperation(name, summary, description string) huma.Operation {
 		Summary:     summary,
 		Description: description,
 		Tags:        []string{tagStats},
-		Errors:      []int{http.StatusUnprocessableEntity},
 		// Documented here and read as text below: Huma would refuse a value that is
 		// no boolean, while such a value only leaves the comparison off.
 		Parameters: []*huma.Param{{
 			Name: "compare", In: "query",
 			Description: "`true` adds the preceding period of equal length to the summary and the timeseries; any other value does not.",
 			Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
-		}},
+		}, filterParameter()},
 	}, siteKey())
 }
 
@@ -144,13 +144,24 @@ type StatsInput struct {
 	To      string `query:"to" example:"2026-01-31" doc:"End of the range: a date (that whole day belongs to it), or an RFC 3339 timestamp (exclusive). At most 10 years after from."`
 	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most rows in each list of a breakdown."`
 	Compare string `query:"compare" hidden:"true"`
+
+	filters stats.Filters
+}
+
+// TableInput is that of answers that come as a table as well.
+type TableInput struct {
+	StatsInput
+	Format string `query:"format" enum:"json,csv" default:"json" doc:"csv: the same rows as a table, for spreadsheets."`
 }
 
 // Resolve refuses parameters that are there but empty, which Huma takes for
 // absent: a client whose variable is unset should not get another range.
 func (in *StatsInput) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()
-	return emptyParameters(u.Query(), "from", "to", "limit", "granularity")
+	query := u.Query()
+	filters, errs := readFilters(query)
+	in.filters = filters
+	return append(errs, emptyParameters(query, "from", "to", "limit", "granularity", "format")...)
 }
 
 func emptyParameters(query url.Values, names ...string) []error {
@@ -165,7 +176,8 @@ func emptyParameters(query url.Values, names ...string) []error {
 
 func (in *StatsInput) query(ctx context.Context) stats.Query {
 	s := siteFrom(ctx)
-	return stats.Query{SiteID: s.ID, Zone: s.Zone, From: in.From, To: in.To, Limit: in.Limit, Compare: in.Compare == "true"}
+	return stats.Query{SiteID: s.ID, Zone: s.Zone, Zones: s.Zones, From: in.From, To: in.To,
+		Limit: in.Limit, Compare: in.Compare == "true", Filters: in.filters}
 }
 
 // statsOutput has a bare body, as the specification of these operations says.
@@ -179,4 +191,8 @@ func newStatsOutput[T any](body T, err error) (*statsOutput[T], error) {
 		return nil, within("query", err)
 	}
 	return &statsOutput[T]{CacheControl: "private, no-cache", Body: body}, nil
+}
+
+func newTableOutput[T table](format string, body T, err error) (*statsOutput[tabular[T]], error) {
+	return newStatsOutput(tabular[T]{value: body, asCSV: format == "csv"}, err)
 }

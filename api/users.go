@@ -8,14 +8,54 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 )
 
-// UserService lists accounts: up to f.Limit of them and, when asked, how many
-// match. It returns a validation fault.
+// UserService keeps accounts. List returns up to f.Limit of them and, when asked,
+// how many match. Find, Update and Delete return account.ErrNotFound, also to who
+// may not know of the account; Invite and Update account.ErrEmailTaken; Update
+// and Delete account.ErrLastAdmin; Update account.ErrReauthenticate; all but Find
+// and Delete validation faults.
 type UserService interface {
 	List(ctx context.Context, f account.Filter) ([]account.User, *int64, error)
+	Find(ctx context.Context, id int64) (account.User, error)
+	Invite(ctx context.Context, n account.NewUser, active bool) (account.User, error)
+	Update(ctx context.Context, id int64, c account.Change) (account.User, error)
+	Delete(ctx context.Context, id int64) error
+}
+
+// UserInput names an account.
+type UserInput struct {
+	ID int64 `path:"id" minimum:"1" doc:"The account's id." example:"1"`
+}
+
+type createUserInput struct {
+	Body model.Create[User]
+}
+
+type updateUserInput struct {
+	UserInput
+	Body model.Update[User]
+}
+
+// change is what the body says and the account can be changed in.
+func (in *updateUserInput) change() account.Change {
+	var c account.Change
+	u := in.Body.Value()
+	for name, set := range map[string]func(){
+		"first_name": func() { c.FirstName = &u.FirstName },
+		"last_name":  func() { c.LastName = &u.LastName },
+		"email":      func() { c.Email = &u.Email },
+		"role":       func() { c.Role = new(identity.Role(u.Role)) },
+		"active":     func() { c.Active = &u.Active },
+	} {
+		if in.Body.Has(name) {
+			set()
+		}
+	}
+	return c
 }
 
 type listUsersInput struct {
@@ -80,5 +120,80 @@ func registerUsers(a huma.API, s UserService) {
 			p := u.Position()
 			return userCursor{Sort: in.Sort, CreatedAt: p.CreatedAt, Email: p.EmailKey, ID: p.ID}
 		})}, nil
+	})
+
+	registerUser(a, s)
+	for _, method := range []string{http.MethodPut, http.MethodPatch} {
+		registerUserUpdate(a, s, method)
+	}
+}
+
+func registerUser(a huma.API, s UserService) {
+	huma.Register(a, access(huma.Operation{
+		OperationID:   "create-user",
+		Method:        http.MethodPost,
+		Path:          "/api/users",
+		Summary:       "Make somebody an account",
+		Description:   "Makes an account without a password and mails a link, good for seven days, to set one.",
+		Tags:          []string{tagUsers},
+		DefaultStatus: http.StatusCreated,
+	}, roles(identity.Admin), account.ErrEmailTaken), func(ctx context.Context, in *createUserInput) (*createdUserOutput, error) {
+		n := in.Body.Value()
+		u, err := s.Invite(ctx, account.NewUser{FirstName: n.FirstName, LastName: n.LastName, Email: n.Email, Role: identity.Role(n.Role)}, n.Active)
+		if err != nil {
+			return nil, within("body", err)
+		}
+		return createdUser(u, "Account made. A mail with a link to set a password is on its way."), nil
+	})
+
+	huma.Register(a, access(huma.Operation{
+		OperationID: "get-user",
+		Method:      http.MethodGet,
+		Path:        "/api/users/{id}",
+		Summary:     "Show an account",
+		Description: "An ADMIN sees every account, others their own; a foreign one is 404.",
+		Tags:        []string{tagUsers},
+	}, signedIn(), account.ErrNotFound), func(ctx context.Context, in *UserInput) (*userOutput, error) {
+		u, err := s.Find(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return &userOutput{Body: single[User]{Data: toUser(u), Message: "Account found."}}, nil
+	})
+
+	huma.Register(a, access(huma.Operation{
+		OperationID:   "delete-user",
+		Method:        http.MethodDelete,
+		Path:          "/api/users/{id}",
+		Summary:       "Delete an account",
+		Description:   "Deletes the account with its sessions, tokens and posts; to keep what it wrote, deactivate it instead. The last active ADMIN stays.",
+		Tags:          []string{tagUsers},
+		DefaultStatus: http.StatusNoContent,
+	}, roles(identity.Admin), account.ErrNotFound, account.ErrLastAdmin), func(ctx context.Context, in *UserInput) (*struct{}, error) {
+		return nil, s.Delete(ctx, in.ID)
+	})
+}
+
+// registerUserUpdate declares PUT and PATCH, which do the same.
+func registerUserUpdate(a huma.API, s UserService, method string) {
+	id, summary := "update-user", "Change an account"
+	if method == http.MethodPatch {
+		id, summary = "patch-user", "Change an account in part"
+	}
+	huma.Register(a, access(huma.Operation{
+		OperationID: id,
+		Method:      method,
+		Path:        "/api/users/{id}",
+		Summary:     summary,
+		Description: "Takes the account in full or in part: absent fields stay. An ADMIN changes every account; others their own, " +
+			"whose role and active they may repeat but not change. One's own e-mail address takes a sign-in of the last quarter of an hour, " +
+			"and another address is to be verified anew. Deactivation ends the account's sessions. The last active ADMIN stays one.",
+		Tags: []string{tagUsers},
+	}, signedIn(), account.ErrNotFound, account.ErrEmailTaken, account.ErrLastAdmin, account.ErrReauthenticate), func(ctx context.Context, in *updateUserInput) (*userOutput, error) {
+		u, err := s.Update(ctx, in.ID, in.change())
+		if err != nil {
+			return nil, within("body", err)
+		}
+		return &userOutput{Body: single[User]{Data: toUser(u), Message: "Account changed."}}, nil
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -21,17 +22,19 @@ import (
 type DeliveryReceiver interface {
 	BodyLimit(provider string) (int64, error)
 	Receive(ctx context.Context, in webhook.Inbound) (webhook.Receipt, error)
+	// Refuse counts and logs what was refused before Receive; it never waits.
+	Refuse(ctx context.Context, f webhook.Refusal)
 }
 
 var errDeliveryCut = webhook.ErrPayload.With(map[string]string{"body": "It ended before its announced length."})
 
 // receipt is the answer to a delivery. Which members it has depends on the status.
 type receipt struct {
-	Status     webhook.Status `json:"status"`
-	Reason     string         `json:"reason,omitempty"`
-	ID         string         `json:"id"`
-	EventType  *string        `json:"event_type,omitempty"`
-	ExternalID *string        `json:"external_id,omitempty"`
+	Status     webhook.Status `json:"status" enum:"processed,failed,pending,skipped" example:"processed"`
+	Reason     string         `json:"reason,omitempty" enum:"duplicate" doc:"Why it was skipped."`
+	ID         string         `json:"id" format:"uuid" doc:"The stored event's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	EventType  *string        `json:"event_type,omitempty" maxLength:"100" doc:"Empty when the delivery named none."`
+	ExternalID *string        `json:"external_id,omitempty" maxLength:"255" doc:"Empty when the delivery named none."`
 }
 
 func toReceipt(r webhook.Receipt) receipt {
@@ -52,11 +55,13 @@ func receiveWebhook(s DeliveryReceiver) http.Handler {
 		provider := chi.URLParam(r, "provider")
 		limit, err := s.BodyLimit(provider)
 		if err != nil {
+			s.Refuse(r.Context(), webhook.Refusal{Provider: provider, Header: r.Header, Size: r.ContentLength, Err: err})
 			httpedge.WriteError(w, r, err)
 			return
 		}
 		body, err := readDelivery(w, r, limit)
 		if err != nil {
+			s.Refuse(r.Context(), webhook.Refusal{Provider: provider, Header: r.Header, Size: r.ContentLength, Err: err})
 			httpedge.WriteError(w, r, err)
 			return
 		}
@@ -94,7 +99,7 @@ func readDelivery(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, 
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errBodySlow.Because(err)
 	case err != nil:
-		return nil, errDeliveryCut.Because(err)
+		return nil, errDeliveryCut.Because(fmt.Errorf("%w: %w", webhook.ErrIncomplete, err))
 	}
 	_ = rc.SetReadDeadline(time.Time{})
 	return body, nil

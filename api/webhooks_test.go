@@ -24,6 +24,7 @@ import (
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/httpedge"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/token"
 	"github.com/waypost/waypost/internal/webhook"
 )
@@ -57,7 +58,11 @@ func newHooks(t *testing.T, change func(*webhook.Options), bindings ...webhook.B
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := webhook.Options{DB: d, Registry: registry, Logger: slog.New(slog.DiscardHandler), LookupSecret: func(name string) string {
+	jobs, err := queue.New(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := webhook.Options{DB: d, Registry: registry, Jobs: jobs, Logger: slog.New(slog.DiscardHandler), LookupSecret: func(name string) string {
 		if strings.HasSuffix(name, "_PREVIOUS") {
 			return ""
 		}
@@ -74,7 +79,7 @@ func newHooks(t *testing.T, change func(*webhook.Options), bindings ...webhook.B
 	if err := httpedge.Use(r, httpedge.Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := api.Mount(r, api.Options{BaseURL: baseURL, Authenticator: tokensByRole{}, Deliveries: receiver, Webhooks: receiver}); err != nil {
+	if _, err := api.Mount(r, api.Options{BaseURL: baseURL, Authenticator: tokensByRole{}, Deliveries: receiver, Webhooks: receiver, WebhookLog: receiver, WebhookEvents: receiver, Replays: receiver}); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(r)

@@ -6,51 +6,111 @@ returning *;
 -- name: FindUserByID :one
 select * from users where id = $1;
 
+-- name: LockUser :one
+select * from users where id = $1 for update;
+
 -- name: FindUserByEmailKey :one
 select * from users where email_key = $1;
 
 -- name: LockActiveAdmins :many
 -- The lock under which the number of administrators may shrink. In order of id,
 -- so that two demotions never wait for each other in a circle.
-select email_key from users where role = 'ADMIN' and active order by id for update;
+select id from users where role = 'ADMIN' and active order by id for update;
 
--- name: SetUserRole :one
-update users set role = @role, updated_at = @now where email_key = @email_key returning *;
+-- name: UpdateUser :one
+update users set first_name = @first_name, last_name = @last_name, email = @email, email_key = @email_key,
+    email_verified_at = @email_verified_at, role = @role, active = @active, updated_at = @now
+where id = @id returning *;
+
+-- name: DeleteUser :execrows
+delete from users where id = $1;
 
 -- name: SetUserPassword :one
-update users set password_hash = @password_hash, updated_at = @now where email_key = @email_key returning *;
+update users set password_hash = @password_hash, updated_at = @now where id = @id returning *;
 
--- name: RevokeUserSessions :exec
-update auth_sessions set revoked_at = @now where user_id = @user_id and revoked_at is null;
+-- name: SetUserPasswordIf :one
+-- Only while the account has the password that was checked.
+update users set password_hash = @password_hash, updated_at = @now
+where id = @id and password_hash = @checked_hash and active returning *;
 
--- name: InsertAuthSession :one
--- Only for an account that is still active and still has the password that was
--- checked: the share lock waits for a change of either that is under way.
-insert into auth_sessions (id, user_id, created_at, expires_at)
-select @id, u.id, @created_at, @expires_at from users u
-where u.id = @user_id and u.active and u.password_hash = @password_hash
-for share of u
-returning id;
+-- name: VerifyUserEmail :exec
+update users set email_verified_at = @now where id = @id and email_verified_at is null;
 
--- name: InsertRefreshToken :exec
-insert into refresh_tokens (token_sha256, session_id, created_at) values ($1, $2, $3);
+-- name: InsertMailToken :exec
+insert into mail_tokens (token_sha256, user_id, purpose, email_key, created_at, expires_at)
+values (@token_sha256, @user_id, @purpose, @email_key, @now, @expires_at);
 
--- name: FindAuthSession :one
-select s.expires_at, s.revoked_at, u.role, u.active
-from auth_sessions s join users u on u.id = s.user_id
-where s.id = $1 and s.user_id = $2;
+-- name: SpendMailToken :one
+-- The link is void once the account has another address.
+update mail_tokens m set used_at = @now
+from users u
+where m.token_sha256 = @token_sha256 and m.purpose = @purpose and m.used_at is null and m.expires_at > @now
+  and u.id = m.user_id and u.email_key = m.email_key
+returning m.user_id;
+
+-- name: PeekMailToken :one
+-- Whether SpendMailToken would succeed now.
+select m.user_id from mail_tokens m join users u on u.id = m.user_id and u.email_key = m.email_key
+where m.token_sha256 = @token_sha256 and m.purpose = @purpose and m.used_at is null and m.expires_at > @now;
+
+-- name: VoidMailTokens :exec
+update mail_tokens set used_at = @now where user_id = @user_id and purpose = @purpose and used_at is null;
+
+-- name: DeleteStaleMailTokens :execrows
+delete from mail_tokens where expires_at < $1;
+
+-- name: InsertAPIToken :one
+insert into api_tokens (user_id, name, prefix, token_sha256, scopes, created_at, expires_at)
+values (@user_id, @name, @prefix, @token_sha256, @scopes, @now, @expires_at)
+returning *;
+
+-- name: CountAPITokens :one
+select count(*) from api_tokens where user_id = $1 and revoked_at is null;
+
+-- name: ListAPITokens :many
+-- Newest first, from before_id down; 0 starts at the newest.
+select * from api_tokens
+where user_id = @user_id and revoked_at is null and (@before_id::bigint = 0 or id < @before_id)
+order by id desc limit sqlc.arg('max_rows')::int;
+
+-- name: RevokeAPIToken :execrows
+update api_tokens set revoked_at = @now where id = @id and user_id = @user_id and revoked_at is null;
+
+-- name: RevokeUserAPITokens :exec
+update api_tokens set revoked_at = @now where user_id = @user_id and revoked_at is null;
+
+-- name: FindAPIToken :one
+select t.id, t.user_id, t.scopes, t.expires_at, t.last_used_at, t.revoked_at, u.role, u.active
+from api_tokens t join users u on u.id = t.user_id
+where t.token_sha256 = $1;
+
+-- name: TouchAPIToken :exec
+update api_tokens set last_used_at = @now where id = @id and (last_used_at is null or last_used_at <= @before);
 
 -- name: InsertSigningKey :exec
-insert into signing_keys (kid, public_key, private_key, wrapping_key_id, created_at)
-values ($1, $2, $3, $4, $5)
+insert into signing_keys (kid, public_key, private_key, wrapping_key_id, created_at, signs_from)
+values ($1, $2, $3, $4, $5, $6)
 on conflict ((retires_at is null)) where retires_at is null do nothing;
 
 -- name: ListSigningKeys :many
--- The key that signs comes first.
+-- Newest first.
 select * from signing_keys
 where retires_at is null or retires_at > @now::timestamptz
-order by (retires_at is null) desc, created_at desc;
+order by signs_from desc, created_at desc;
+
+-- name: RetireSigningKey :execrows
+-- Of several instances that rotate at once, one gets a row.
+update signing_keys set retires_at = @retires_at where retires_at is null and created_at <= @made_before;
+
+-- name: RetireAllSigningKeys :exec
+update signing_keys set retires_at = @now where retires_at is null or retires_at > @now;
+
+-- name: DeleteRetiredSigningKeys :execrows
+delete from signing_keys where retires_at < $1;
 
 -- name: RewrapSigningKey :exec
 update signing_keys set private_key = @private_key, wrapping_key_id = @wrapping_key_id
 where kid = @kid and wrapping_key_id = @old_wrapping_key_id;
+
+-- name: CountAuthSessions :one
+select count(*) from auth_sessions where user_id = $1 and revoked_at is null and expires_at > $2;

@@ -51,7 +51,7 @@ order by h.site_id, h.day, h.visitor
 for update of h;
 
 -- name: UpdateSessionHeads :exec
-update session_heads h set session_id = n.session_id, last_at = n.last_at
+update session_heads h set session_id = n.session_id, last_at = n.last_at, stale = true
 from (
     select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@visitors::bigint[]) as visitor,
            unnest(@session_ids::bigint[]) as session_id, unnest(@last_ats::timestamptz[]) as last_at

@@ -61,10 +61,10 @@ func importFile(cmd *cobra.Command, s *app.Services, id uuid.UUID, format stats.
 	if err != nil {
 		return err
 	}
-	bar := newBar(cmd, size)
 	began := time.Now()
-	report, err := s.Importer.Import(ctx, to, file, format, func(p stats.Progress) { _ = bar.Set64(p.Bytes) })
-	_ = bar.Exit() // drawing is no part of the work
+	progress, done := newProgress(cmd, size, began)
+	report, err := s.Importer.Import(ctx, to, file, format, progress)
+	done()
 	took := time.Since(began)
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "lines read  %d  (in %s, %.0f a second)\nimported    %d\n", report.Lines, took.Round(time.Millisecond), float64(report.Lines)/took.Seconds(), report.Imported)
@@ -77,18 +77,47 @@ func importFile(cmd *cobra.Command, s *app.Services, id uuid.UUID, format stats.
 	return nil
 }
 
-// newBar draws on a terminal and stays silent elsewhere. size is -1 when unknown.
-func newBar(cmd *cobra.Command, size int64) *progressbar.ProgressBar {
+// newProgress shows how far an import is: as a bar with rate and time left on a
+// terminal, as a line now and then elsewhere. size is -1 when unknown. done ends it.
+func newProgress(cmd *cobra.Command, size int64, began time.Time) (progress func(stats.Progress), done func()) {
 	screen, isFile := cmd.ErrOrStderr().(*os.File)
-	return progressbar.NewOptions64(size,
+	if !isFile || !term.IsTerminal(int(screen.Fd())) {
+		return progressLines(cmd.ErrOrStderr(), size, began, time.Now), func() {}
+	}
+	bar := progressbar.NewOptions64(size,
 		progressbar.OptionSetWriter(cmd.ErrOrStderr()),
-		progressbar.OptionSetVisibility(isFile && term.IsTerminal(int(screen.Fd()))),
 		progressbar.OptionSetDescription("importing"),
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionFullWidth(),
+		progressbar.OptionSetPredictTime(true),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 	)
+	// Drawing is no part of the work, so its failures aren't either.
+	return func(p stats.Progress) { _ = bar.Set64(p.Bytes) }, func() { _ = bar.Exit() }
+}
+
+// lineEvery is how often an import without a terminal says how far it is.
+const lineEvery = 10 * time.Second
+
+// progressLines writes a line to out every lineEvery, with the time left when the
+// size is known.
+func progressLines(out io.Writer, size int64, began time.Time, now func() time.Time) func(stats.Progress) {
+	said := began
+	return func(p stats.Progress) {
+		at := now()
+		if at.Sub(said) < lineEvery {
+			return
+		}
+		said = at
+		took := at.Sub(began)
+		left := ""
+		if size > 0 && p.Bytes > 0 {
+			remaining := time.Duration(float64(took) * float64(size-p.Bytes) / float64(p.Bytes))
+			left = fmt.Sprintf(", %d%%, about %s left", p.Bytes*100/size, remaining.Round(time.Second))
+		}
+		fmt.Fprintf(out, "importing: %d lines, %d imported, %.0f lines a second%s\n", p.Lines, p.Imported, float64(p.Lines)/took.Seconds(), left)
+	}
 }
 
 // openInput opens a file, or standard input for "-". The size is -1 when unknown.

@@ -16,7 +16,7 @@ import (
 func newSite() *cobra.Command {
 	return group("site", "Create sites and manage their keys",
 		"A site has one public key, for its pages to report visits with, and secret keys,\nfor servers to read its statistics (scope read) or report visits (scope ingest).",
-		newSiteCreate(), newSiteList(), newSiteForgetImport(),
+		newSiteCreate(), newSiteList(), newSiteUpdate(), newSiteDelete(), newSiteDrops(), newSiteForgetImport(),
 		group("key", "Create, rotate and revoke a site's secret keys", "",
 			newKeyCreate(), newKeyList(), newKeyRotate(), newKeyRevoke()))
 }

@@ -23,9 +23,10 @@ func newWebhookSend() *cobra.Command {
 	cmd := takesSettings(&cobra.Command{
 		Use:   "send --provider NAME --type TYPE [--id ID] [--data FILE]",
 		Short: "Sign a test delivery as a provider would, and post it",
-		Long: `The secret comes from the provider's variable (PAYMENT_WEBHOOK_SECRET,
-CODEHOST_WEBHOOK_SECRET) or, without one, from dev.env in the data directory; so
-does the service's URL. Exits with 0 when the answer is 2xx.`,
+		Long: `Any registered provider will do: payment, codehost, and those that the file
+named by WAYPOST_CONFIG declares. The secret comes from the provider's variable
+(such as PAYMENT_WEBHOOK_SECRET) or, without one, from dev.env in the data
+directory; so does the service's URL. Exits with 0 when the answer is 2xx.`,
 		Example: `  waypost webhook send --provider payment --type payment.succeeded
   echo '{"ref":"main"}' | waypost webhook send --provider codehost --type push --data -`,
 		Args: usageArgs(cobra.NoArgs),
@@ -51,6 +52,7 @@ does the service's URL. Exits with 0 when the answer is 2xx.`,
 			return nil
 		},
 	}, "database")
+	cmd.Flags().String("config", "", "YAML file that declares webhook providers [WAYPOST_CONFIG]")
 	cmd.Flags().StringVar(&o.URL, "url", "", "the service's URL; default WAYPOST_URL, else dev's")
 	cmd.Flags().StringVar(&o.Provider, "provider", "", "a registered provider")
 	cmd.Flags().StringVar(&o.Type, "type", "", "the event's type")

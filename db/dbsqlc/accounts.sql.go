@@ -8,28 +8,92 @@ package dbsqlc
 import (
 	"context"
 	"time"
-
-	"github.com/google/uuid"
 )
 
-const findAuthSession = `-- name: FindAuthSession :one
-select s.expires_at, s.revoked_at, u.role, u.active
-from auth_sessions s join users u on u.id = s.user_id
-where s.id = $1 and s.user_id = $2
+const countAPITokens = `-- name: CountAPITokens :one
+select count(*) from api_tokens where user_id = $1 and revoked_at is null
 `
 
-type FindAuthSessionRow struct {
-	ExpiresAt time.Time
-	RevokedAt *time.Time
-	Role      string
-	Active    bool
+func (q *Queries) CountAPITokens(ctx context.Context, db DBTX, userID int64) (int64, error) {
+	row := db.QueryRow(ctx, countAPITokens, userID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
-func (q *Queries) FindAuthSession(ctx context.Context, db DBTX, iD uuid.UUID, userID int64) (FindAuthSessionRow, error) {
-	row := db.QueryRow(ctx, findAuthSession, iD, userID)
-	var i FindAuthSessionRow
+const countAuthSessions = `-- name: CountAuthSessions :one
+select count(*) from auth_sessions where user_id = $1 and revoked_at is null and expires_at > $2
+`
+
+func (q *Queries) CountAuthSessions(ctx context.Context, db DBTX, userID int64, expiresAt time.Time) (int64, error) {
+	row := db.QueryRow(ctx, countAuthSessions, userID, expiresAt)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const deleteRetiredSigningKeys = `-- name: DeleteRetiredSigningKeys :execrows
+delete from signing_keys where retires_at < $1
+`
+
+func (q *Queries) DeleteRetiredSigningKeys(ctx context.Context, db DBTX, retiresAt *time.Time) (int64, error) {
+	result, err := db.Exec(ctx, deleteRetiredSigningKeys, retiresAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const deleteStaleMailTokens = `-- name: DeleteStaleMailTokens :execrows
+delete from mail_tokens where expires_at < $1
+`
+
+func (q *Queries) DeleteStaleMailTokens(ctx context.Context, db DBTX, expiresAt time.Time) (int64, error) {
+	result, err := db.Exec(ctx, deleteStaleMailTokens, expiresAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const deleteUser = `-- name: DeleteUser :execrows
+delete from users where id = $1
+`
+
+func (q *Queries) DeleteUser(ctx context.Context, db DBTX, id int64) (int64, error) {
+	result, err := db.Exec(ctx, deleteUser, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const findAPIToken = `-- name: FindAPIToken :one
+select t.id, t.user_id, t.scopes, t.expires_at, t.last_used_at, t.revoked_at, u.role, u.active
+from api_tokens t join users u on u.id = t.user_id
+where t.token_sha256 = $1
+`
+
+type FindAPITokenRow struct {
+	ID         int64
+	UserID     int64
+	Scopes     []string
+	ExpiresAt  *time.Time
+	LastUsedAt *time.Time
+	RevokedAt  *time.Time
+	Role       string
+	Active     bool
+}
+
+func (q *Queries) FindAPIToken(ctx context.Context, db DBTX, tokenSha256 []byte) (FindAPITokenRow, error) {
+	row := db.QueryRow(ctx, findAPIToken, tokenSha256)
+	var i FindAPITokenRow
 	err := row.Scan(
+		&i.ID,
+		&i.UserID,
+		&i.Scopes,
 		&i.ExpiresAt,
+		&i.LastUsedAt,
 		&i.RevokedAt,
 		&i.Role,
 		&i.Active,
@@ -38,7 +102,7 @@ func (q *Queries) FindAuthSession(ctx context.Context, db DBTX, iD uuid.UUID, us
 }
 
 const findUserByEmailKey = `-- name: FindUserByEmailKey :one
-select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at from users where email_key = $1
+select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at from users where email_key = $1
 `
 
 func (q *Queries) FindUserByEmailKey(ctx context.Context, db DBTX, emailKey string) (User, error) {
@@ -55,12 +119,13 @@ func (q *Queries) FindUserByEmailKey(ctx context.Context, db DBTX, emailKey stri
 		&i.Active,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.EmailVerifiedAt,
 	)
 	return i, err
 }
 
 const findUserByID = `-- name: FindUserByID :one
-select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at from users where id = $1
+select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at from users where id = $1
 `
 
 func (q *Queries) FindUserByID(ctx context.Context, db DBTX, id int64) (User, error) {
@@ -77,53 +142,82 @@ func (q *Queries) FindUserByID(ctx context.Context, db DBTX, id int64) (User, er
 		&i.Active,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.EmailVerifiedAt,
 	)
 	return i, err
 }
 
-const insertAuthSession = `-- name: InsertAuthSession :one
-insert into auth_sessions (id, user_id, created_at, expires_at)
-select $1, u.id, $2, $3 from users u
-where u.id = $4 and u.active and u.password_hash = $5
-for share of u
-returning id
+const insertAPIToken = `-- name: InsertAPIToken :one
+insert into api_tokens (user_id, name, prefix, token_sha256, scopes, created_at, expires_at)
+values ($1, $2, $3, $4, $5, $6, $7)
+returning id, user_id, name, prefix, token_sha256, scopes, created_at, expires_at, last_used_at, revoked_at
 `
 
-type InsertAuthSessionParams struct {
-	ID           uuid.UUID
-	CreatedAt    time.Time
-	ExpiresAt    time.Time
-	UserID       int64
-	PasswordHash string
+type InsertAPITokenParams struct {
+	UserID      int64
+	Name        string
+	Prefix      string
+	TokenSha256 []byte
+	Scopes      []string
+	Now         time.Time
+	ExpiresAt   *time.Time
 }
 
-// Only for an account that is still active and still has the password that was
-// checked: the share lock waits for a change of either that is under way.
-func (q *Queries) InsertAuthSession(ctx context.Context, db DBTX, arg InsertAuthSessionParams) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, insertAuthSession,
-		arg.ID,
-		arg.CreatedAt,
-		arg.ExpiresAt,
+func (q *Queries) InsertAPIToken(ctx context.Context, db DBTX, arg InsertAPITokenParams) (ApiToken, error) {
+	row := db.QueryRow(ctx, insertAPIToken,
 		arg.UserID,
-		arg.PasswordHash,
+		arg.Name,
+		arg.Prefix,
+		arg.TokenSha256,
+		arg.Scopes,
+		arg.Now,
+		arg.ExpiresAt,
 	)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
+	var i ApiToken
+	err := row.Scan(
+		&i.ID,
+		&i.UserID,
+		&i.Name,
+		&i.Prefix,
+		&i.TokenSha256,
+		&i.Scopes,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.LastUsedAt,
+		&i.RevokedAt,
+	)
+	return i, err
 }
 
-const insertRefreshToken = `-- name: InsertRefreshToken :exec
-insert into refresh_tokens (token_sha256, session_id, created_at) values ($1, $2, $3)
+const insertMailToken = `-- name: InsertMailToken :exec
+insert into mail_tokens (token_sha256, user_id, purpose, email_key, created_at, expires_at)
+values ($1, $2, $3, $4, $5, $6)
 `
 
-func (q *Queries) InsertRefreshToken(ctx context.Context, db DBTX, tokenSha256 []byte, sessionID uuid.UUID, createdAt time.Time) error {
-	_, err := db.Exec(ctx, insertRefreshToken, tokenSha256, sessionID, createdAt)
+type InsertMailTokenParams struct {
+	TokenSha256 []byte
+	UserID      int64
+	Purpose     string
+	EmailKey    string
+	Now         time.Time
+	ExpiresAt   time.Time
+}
+
+func (q *Queries) InsertMailToken(ctx context.Context, db DBTX, arg InsertMailTokenParams) error {
+	_, err := db.Exec(ctx, insertMailToken,
+		arg.TokenSha256,
+		arg.UserID,
+		arg.Purpose,
+		arg.EmailKey,
+		arg.Now,
+		arg.ExpiresAt,
+	)
 	return err
 }
 
 const insertSigningKey = `-- name: InsertSigningKey :exec
-insert into signing_keys (kid, public_key, private_key, wrapping_key_id, created_at)
-values ($1, $2, $3, $4, $5)
+insert into signing_keys (kid, public_key, private_key, wrapping_key_id, created_at, signs_from)
+values ($1, $2, $3, $4, $5, $6)
 on conflict ((retires_at is null)) where retires_at is null do nothing
 `
 
@@ -133,6 +227,7 @@ type InsertSigningKeyParams struct {
 	PrivateKey    []byte
 	WrappingKeyID string
 	CreatedAt     time.Time
+	SignsFrom     time.Time
 }
 
 func (q *Queries) InsertSigningKey(ctx context.Context, db DBTX, arg InsertSigningKeyParams) error {
@@ -142,6 +237,7 @@ func (q *Queries) InsertSigningKey(ctx context.Context, db DBTX, arg InsertSigni
 		arg.PrivateKey,
 		arg.WrappingKeyID,
 		arg.CreatedAt,
+		arg.SignsFrom,
 	)
 	return err
 }
@@ -149,7 +245,7 @@ func (q *Queries) InsertSigningKey(ctx context.Context, db DBTX, arg InsertSigni
 const insertUser = `-- name: InsertUser :one
 insert into users (first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $8)
-returning id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at
+returning id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at
 `
 
 type InsertUserParams struct {
@@ -186,17 +282,56 @@ func (q *Queries) InsertUser(ctx context.Context, db DBTX, arg InsertUserParams)
 		&i.Active,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.EmailVerifiedAt,
 	)
 	return i, err
 }
 
-const listSigningKeys = `-- name: ListSigningKeys :many
-select kid, public_key, private_key, wrapping_key_id, created_at, retires_at from signing_keys
-where retires_at is null or retires_at > $1::timestamptz
-order by (retires_at is null) desc, created_at desc
+const listAPITokens = `-- name: ListAPITokens :many
+select id, user_id, name, prefix, token_sha256, scopes, created_at, expires_at, last_used_at, revoked_at from api_tokens
+where user_id = $1 and revoked_at is null and ($2::bigint = 0 or id < $2)
+order by id desc limit $3::int
 `
 
-// The key that signs comes first.
+// Newest first, from before_id down; 0 starts at the newest.
+func (q *Queries) ListAPITokens(ctx context.Context, db DBTX, userID int64, beforeID int64, maxRows int32) ([]ApiToken, error) {
+	rows, err := db.Query(ctx, listAPITokens, userID, beforeID, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ApiToken{}
+	for rows.Next() {
+		var i ApiToken
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.Name,
+			&i.Prefix,
+			&i.TokenSha256,
+			&i.Scopes,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.LastUsedAt,
+			&i.RevokedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listSigningKeys = `-- name: ListSigningKeys :many
+select kid, public_key, private_key, wrapping_key_id, created_at, retires_at, signs_from from signing_keys
+where retires_at is null or retires_at > $1::timestamptz
+order by signs_from desc, created_at desc
+`
+
+// Newest first.
 func (q *Queries) ListSigningKeys(ctx context.Context, db DBTX, now time.Time) ([]SigningKey, error) {
 	rows, err := db.Query(ctx, listSigningKeys, now)
 	if err != nil {
@@ -213,6 +348,7 @@ func (q *Queries) ListSigningKeys(ctx context.Context, db DBTX, now time.Time) (
 			&i.WrappingKeyID,
 			&i.CreatedAt,
 			&i.RetiresAt,
+			&i.SignsFrom,
 		); err != nil {
 			return nil, err
 		}
@@ -225,24 +361,24 @@ func (q *Queries) ListSigningKeys(ctx context.Context, db DBTX, now time.Time) (
 }
 
 const lockActiveAdmins = `-- name: LockActiveAdmins :many
-select email_key from users where role = 'ADMIN' and active order by id for update
+select id from users where role = 'ADMIN' and active order by id for update
 `
 
 // The lock under which the number of administrators may shrink. In order of id,
 // so that two demotions never wait for each other in a circle.
-func (q *Queries) LockActiveAdmins(ctx context.Context, db DBTX) ([]string, error) {
+func (q *Queries) LockActiveAdmins(ctx context.Context, db DBTX) ([]int64, error) {
 	rows, err := db.Query(ctx, lockActiveAdmins)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []string{}
+	items := []int64{}
 	for rows.Next() {
-		var email_key string
-		if err := rows.Scan(&email_key); err != nil {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, email_key)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -250,12 +386,82 @@ func (q *Queries) LockActiveAdmins(ctx context.Context, db DBTX) ([]string, erro
 	return items, nil
 }
 
-const revokeUserSessions = `-- name: RevokeUserSessions :exec
-update auth_sessions set revoked_at = $1 where user_id = $2 and revoked_at is null
+const lockUser = `-- name: LockUser :one
+select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at from users where id = $1 for update
 `
 
-func (q *Queries) RevokeUserSessions(ctx context.Context, db DBTX, now *time.Time, userID int64) error {
-	_, err := db.Exec(ctx, revokeUserSessions, now, userID)
+func (q *Queries) LockUser(ctx context.Context, db DBTX, id int64) (User, error) {
+	row := db.QueryRow(ctx, lockUser, id)
+	var i User
+	err := row.Scan(
+		&i.ID,
+		&i.FirstName,
+		&i.LastName,
+		&i.Email,
+		&i.EmailKey,
+		&i.PasswordHash,
+		&i.Role,
+		&i.Active,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.EmailVerifiedAt,
+	)
+	return i, err
+}
+
+const peekMailToken = `-- name: PeekMailToken :one
+select m.user_id from mail_tokens m join users u on u.id = m.user_id and u.email_key = m.email_key
+where m.token_sha256 = $1 and m.purpose = $2 and m.used_at is null and m.expires_at > $3
+`
+
+// Whether SpendMailToken would succeed now.
+func (q *Queries) PeekMailToken(ctx context.Context, db DBTX, tokenSha256 []byte, purpose string, now time.Time) (int64, error) {
+	row := db.QueryRow(ctx, peekMailToken, tokenSha256, purpose, now)
+	var user_id int64
+	err := row.Scan(&user_id)
+	return user_id, err
+}
+
+const retireAllSigningKeys = `-- name: RetireAllSigningKeys :exec
+update signing_keys set retires_at = $1 where retires_at is null or retires_at > $1
+`
+
+func (q *Queries) RetireAllSigningKeys(ctx context.Context, db DBTX, now *time.Time) error {
+	_, err := db.Exec(ctx, retireAllSigningKeys, now)
+	return err
+}
+
+const retireSigningKey = `-- name: RetireSigningKey :execrows
+update signing_keys set retires_at = $1 where retires_at is null and created_at <= $2
+`
+
+// Of several instances that rotate at once, one gets a row.
+func (q *Queries) RetireSigningKey(ctx context.Context, db DBTX, retiresAt *time.Time, madeBefore time.Time) (int64, error) {
+	result, err := db.Exec(ctx, retireSigningKey, retiresAt, madeBefore)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const revokeAPIToken = `-- name: RevokeAPIToken :execrows
+update api_tokens set revoked_at = $1 where id = $2 and user_id = $3 and revoked_at is null
+`
+
+func (q *Queries) RevokeAPIToken(ctx context.Context, db DBTX, now *time.Time, iD int64, userID int64) (int64, error) {
+	result, err := db.Exec(ctx, revokeAPIToken, now, iD, userID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const revokeUserAPITokens = `-- name: RevokeUserAPITokens :exec
+update api_tokens set revoked_at = $1 where user_id = $2 and revoked_at is null
+`
+
+func (q *Queries) RevokeUserAPITokens(ctx context.Context, db DBTX, now *time.Time, userID int64) error {
+	_, err := db.Exec(ctx, revokeUserAPITokens, now, userID)
 	return err
 }
 
@@ -282,11 +488,11 @@ func (q *Queries) RewrapSigningKey(ctx context.Context, db DBTX, arg RewrapSigni
 }
 
 const setUserPassword = `-- name: SetUserPassword :one
-update users set password_hash = $1, updated_at = $2 where email_key = $3 returning id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at
+update users set password_hash = $1, updated_at = $2 where id = $3 returning id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at
 `
 
-func (q *Queries) SetUserPassword(ctx context.Context, db DBTX, passwordHash string, now time.Time, emailKey string) (User, error) {
-	row := db.QueryRow(ctx, setUserPassword, passwordHash, now, emailKey)
+func (q *Queries) SetUserPassword(ctx context.Context, db DBTX, passwordHash string, now time.Time, iD int64) (User, error) {
+	row := db.QueryRow(ctx, setUserPassword, passwordHash, now, iD)
 	var i User
 	err := row.Scan(
 		&i.ID,
@@ -299,16 +505,31 @@ func (q *Queries) SetUserPassword(ctx context.Context, db DBTX, passwordHash str
 		&i.Active,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.EmailVerifiedAt,
 	)
 	return i, err
 }
 
-const setUserRole = `-- name: SetUserRole :one
-update users set role = $1, updated_at = $2 where email_key = $3 returning id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at
+const setUserPasswordIf = `-- name: SetUserPasswordIf :one
+update users set password_hash = $1, updated_at = $2
+where id = $3 and password_hash = $4 and active returning id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at
 `
 
-func (q *Queries) SetUserRole(ctx context.Context, db DBTX, role string, now time.Time, emailKey string) (User, error) {
-	row := db.QueryRow(ctx, setUserRole, role, now, emailKey)
+type SetUserPasswordIfParams struct {
+	PasswordHash string
+	Now          time.Time
+	ID           int64
+	CheckedHash  string
+}
+
+// Only while the account has the password that was checked.
+func (q *Queries) SetUserPasswordIf(ctx context.Context, db DBTX, arg SetUserPasswordIfParams) (User, error) {
+	row := db.QueryRow(ctx, setUserPasswordIf,
+		arg.PasswordHash,
+		arg.Now,
+		arg.ID,
+		arg.CheckedHash,
+	)
 	var i User
 	err := row.Scan(
 		&i.ID,
@@ -321,6 +542,97 @@ func (q *Queries) SetUserRole(ctx context.Context, db DBTX, role string, now tim
 		&i.Active,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.EmailVerifiedAt,
 	)
 	return i, err
+}
+
+const spendMailToken = `-- name: SpendMailToken :one
+update mail_tokens m set used_at = $1
+from users u
+where m.token_sha256 = $2 and m.purpose = $3 and m.used_at is null and m.expires_at > $1
+  and u.id = m.user_id and u.email_key = m.email_key
+returning m.user_id
+`
+
+// The link is void once the account has another address.
+func (q *Queries) SpendMailToken(ctx context.Context, db DBTX, now *time.Time, tokenSha256 []byte, purpose string) (int64, error) {
+	row := db.QueryRow(ctx, spendMailToken, now, tokenSha256, purpose)
+	var user_id int64
+	err := row.Scan(&user_id)
+	return user_id, err
+}
+
+const touchAPIToken = `-- name: TouchAPIToken :exec
+update api_tokens set last_used_at = $1 where id = $2 and (last_used_at is null or last_used_at <= $3)
+`
+
+func (q *Queries) TouchAPIToken(ctx context.Context, db DBTX, now *time.Time, iD int64, before *time.Time) error {
+	_, err := db.Exec(ctx, touchAPIToken, now, iD, before)
+	return err
+}
+
+const updateUser = `-- name: UpdateUser :one
+update users set first_name = $1, last_name = $2, email = $3, email_key = $4,
+    email_verified_at = $5, role = $6, active = $7, updated_at = $8
+where id = $9 returning id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at
+`
+
+type UpdateUserParams struct {
+	FirstName       string
+	LastName        string
+	Email           string
+	EmailKey        string
+	EmailVerifiedAt *time.Time
+	Role            string
+	Active          bool
+	Now             time.Time
+	ID              int64
+}
+
+func (q *Queries) UpdateUser(ctx context.Context, db DBTX, arg UpdateUserParams) (User, error) {
+	row := db.QueryRow(ctx, updateUser,
+		arg.FirstName,
+		arg.LastName,
+		arg.Email,
+		arg.EmailKey,
+		arg.EmailVerifiedAt,
+		arg.Role,
+		arg.Active,
+		arg.Now,
+		arg.ID,
+	)
+	var i User
+	err := row.Scan(
+		&i.ID,
+		&i.FirstName,
+		&i.LastName,
+		&i.Email,
+		&i.EmailKey,
+		&i.PasswordHash,
+		&i.Role,
+		&i.Active,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.EmailVerifiedAt,
+	)
+	return i, err
+}
+
+const verifyUserEmail = `-- name: VerifyUserEmail :exec
+update users set email_verified_at = $1 where id = $2 and email_verified_at is null
+`
+
+func (q *Queries) VerifyUserEmail(ctx context.Context, db DBTX, now *time.Time, iD int64) error {
+	_, err := db.Exec(ctx, verifyUserEmail, now, iD)
+	return err
+}
+
+const voidMailTokens = `-- name: VoidMailTokens :exec
+update mail_tokens set used_at = $1 where user_id = $2 and purpose = $3 and used_at is null
+`
+
+func (q *Queries) VoidMailTokens(ctx context.Context, db DBTX, now *time.Time, userID int64, purpose string) error {
+	_, err := db.Exec(ctx, voidMailTokens, now, userID, purpose)
+	return err
 }

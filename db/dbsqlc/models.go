@@ -6,17 +6,36 @@ package dbsqlc
 
 import (
 	"encoding/json"
+	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
 )
 
+type ApiToken struct {
+	ID          int64
+	UserID      int64
+	Name        string
+	Prefix      string
+	TokenSha256 []byte
+	Scopes      []string
+	CreatedAt   time.Time
+	ExpiresAt   *time.Time
+	LastUsedAt  *time.Time
+	RevokedAt   *time.Time
+}
+
 type AuthSession struct {
-	ID        uuid.UUID
-	UserID    int64
-	CreatedAt time.Time
-	ExpiresAt time.Time
-	RevokedAt *time.Time
+	ID              uuid.UUID
+	UserID          int64
+	CreatedAt       time.Time
+	ExpiresAt       time.Time
+	RevokedAt       *time.Time
+	Methods         []string
+	AuthenticatedAt time.Time
+	LastUsedAt      time.Time
+	Address         string
+	UserAgent       string
 }
 
 type Event struct {
@@ -31,11 +50,54 @@ type Event struct {
 	Props      []byte
 }
 
+type Identity struct {
+	ID         int64
+	UserID     int64
+	Provider   string
+	Subject    string
+	Email      string
+	CreatedAt  time.Time
+	LastUsedAt time.Time
+}
+
 type ImportedLine struct {
 	SiteID     uuid.UUID
 	LineSha256 []byte
 	Ordinal    int32
 	Run        int64
+}
+
+type MailToken struct {
+	TokenSha256 []byte
+	UserID      int64
+	Purpose     string
+	EmailKey    string
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	UsedAt      *time.Time
+}
+
+type OauthCode struct {
+	CodeSha256    []byte
+	CodeChallenge string
+	Provider      string
+	Subject       string
+	Email         string
+	EmailVerified bool
+	FirstName     string
+	LastName      string
+	CreatedAt     time.Time
+	ExpiresAt     time.Time
+}
+
+type OauthFlow struct {
+	StateSha256   []byte
+	Provider      string
+	BrowserSha256 []byte
+	ReturnUrl     *string
+	CodeChallenge *string
+	CreatedAt     time.Time
+	ExpiresAt     time.Time
 }
 
 type Post struct {
@@ -48,11 +110,78 @@ type Post struct {
 	UpdatedAt time.Time
 }
 
+type RecoveryCode struct {
+	UserID     int64
+	CodeSha256 []byte
+	UsedAt     *time.Time
+}
+
 type RefreshToken struct {
 	TokenSha256 []byte
 	SessionID   uuid.UUID
 	CreatedAt   time.Time
 	UsedAt      *time.Time
+	Generation  int32
+}
+
+type ReportedEvent struct {
+	SiteID      uuid.UUID
+	EventDigest []byte
+}
+
+type RollupBlock struct {
+	SiteID   uuid.UUID
+	Level    int16
+	FirstDay time.Time
+}
+
+type RollupCount struct {
+	SiteID    uuid.UUID
+	Dimension string
+	Part      int64
+	Level     int16
+	FirstDay  time.Time
+	Counts    []byte
+}
+
+type RollupDay struct {
+	SiteID     uuid.UUID
+	Day        time.Time
+	FirstAt    time.Time
+	LastAt     time.Time
+	Pageviews  int64
+	Visitors   int64
+	Sessions   int64
+	Bounces    int64
+	DurationUs int64
+}
+
+type RollupHour struct {
+	SiteID    uuid.UUID
+	Day       time.Time
+	StartsAt  time.Time
+	Pageviews int64
+	Visitors  int64
+}
+
+type RollupLabel struct {
+	SiteID uuid.UUID
+	ID     int64
+	Digest []byte
+	Label  string
+	Value  string
+}
+
+type RollupSite struct {
+	SiteID    uuid.UUID
+	LastLabel int64
+}
+
+type RollupVisitor struct {
+	SiteID  uuid.UUID
+	Day     time.Time
+	Visitor int64
+	Portion []byte
 }
 
 type Session struct {
@@ -86,6 +215,7 @@ type SessionHead struct {
 	Visitor   int64
 	SessionID int64
 	LastAt    time.Time
+	Stale     bool
 }
 
 type SigningKey struct {
@@ -97,17 +227,20 @@ type SigningKey struct {
 	WrappingKeyID string
 	CreatedAt     time.Time
 	RetiresAt     *time.Time
+	SignsFrom     time.Time
 }
 
 type Site struct {
-	ID           uuid.UUID
-	Name         string
-	Domain       string
-	Timezone     string
-	SiteKey      string
-	ImportSecret []byte
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	ID             uuid.UUID
+	Name           string
+	Domain         string
+	Timezone       string
+	SiteKey        string
+	ImportSecret   []byte
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	DeletedAt      *time.Time
+	HasZoneHistory bool
 }
 
 type SiteApiKey struct {
@@ -132,22 +265,69 @@ type SiteDay struct {
 	State    string
 }
 
+type SiteDrop struct {
+	SiteID uuid.UUID
+	Day    time.Time
+	Reason string
+	Count  int64
+}
+
 type SiteImport struct {
 	SiteID uuid.UUID
 	Run    int64
 }
 
+type SiteZone struct {
+	SiteID        uuid.UUID
+	EffectiveFrom time.Time
+	Timezone      string
+}
+
+type Throttle struct {
+	Name         string
+	Subject      string
+	Count        int32
+	BlockedUntil *time.Time
+	ForgetAt     time.Time
+}
+
+type TotpFactor struct {
+	UserID int64
+	// Sealed for the account's id: 12 bytes of nonce, then AES-256-GCM
+	Secret      []byte
+	SecretKeyID string
+	LastStep    int64
+	CreatedAt   time.Time
+	ConfirmedAt *time.Time
+}
+
 type User struct {
-	ID           int64
-	FirstName    string
-	LastName     string
-	Email        string
-	EmailKey     string
-	PasswordHash string
-	Role         string
-	Active       bool
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	ID              int64
+	FirstName       string
+	LastName        string
+	Email           string
+	EmailKey        string
+	PasswordHash    string
+	Role            string
+	Active          bool
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+	EmailVerifiedAt *time.Time
+}
+
+type WebhookAlert struct {
+	Provider  string
+	Streak    int64
+	AlertedAt time.Time
+}
+
+type WebhookAttempt struct {
+	EventID    uuid.UUID
+	Number     int32
+	At         time.Time
+	Outcome    string
+	Error      string
+	DurationMs *float64
 }
 
 type WebhookEvent struct {
@@ -165,4 +345,41 @@ type WebhookEvent struct {
 	Headers      json.RawMessage
 	LeaseID      *uuid.UUID
 	LeaseUntil   *time.Time
+	Attempts     int32
+	Tries        int32
+	Interrupted  int32
+	AttemptAt    *time.Time
+	AttemptMs    *float64
+	JobID        *int64
+}
+
+type WebhookRejected struct {
+	ID        uuid.UUID
+	Provider  string
+	Reason    string
+	Address   *netip.Addr
+	Headers   json.RawMessage
+	Size      int64
+	CreatedAt time.Time
+}
+
+type WebhookReplay struct {
+	ID         uuid.UUID
+	Filter     json.RawMessage
+	Status     string
+	Matched    int64
+	AfterAt    time.Time
+	AfterID    uuid.UUID
+	CreatedAt  time.Time
+	FinishedAt *time.Time
+}
+
+type WebhookReplayEvent struct {
+	ReplayID uuid.UUID
+	EventID  uuid.UUID
+}
+
+type WebhookRetention struct {
+	Single       bool
+	EmptiedUntil time.Time
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const clearSiteImportSecret = `-- name: ClearSiteImportSecret :one
-update sites set import_secret = null, updated_at = $1 where id = $2
+update sites set import_secret = null, updated_at = $1 where id = $2 and deleted_at is null
 returning id
 `
 
@@ -24,10 +24,32 @@ func (q *Queries) ClearSiteImportSecret(ctx context.Context, db DBTX, now time.T
 	return id, err
 }
 
+const countSiteAPIKeys = `-- name: CountSiteAPIKeys :one
+select count(*) from site_api_keys where site_id = $1
+`
+
+func (q *Queries) CountSiteAPIKeys(ctx context.Context, db DBTX, siteID uuid.UUID) (int64, error) {
+	row := db.QueryRow(ctx, countSiteAPIKeys, siteID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countSites = `-- name: CountSites :one
+select count(*) from sites where deleted_at is null
+`
+
+func (q *Queries) CountSites(ctx context.Context, db DBTX) (int64, error) {
+	row := db.QueryRow(ctx, countSites)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const findAdoptedSiteAPIKey = `-- name: FindAdoptedSiteAPIKey :one
-select s.id, s.name, s.domain, s.timezone, s.site_key, s.import_secret, s.created_at, s.updated_at, k.site_id, k.id, k.name, k.scope, k.prefix, k.key_sha256, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+select s.id, s.name, s.domain, s.timezone, s.site_key, s.import_secret, s.created_at, s.updated_at, s.deleted_at, s.has_zone_history, k.site_id, k.id, k.name, k.scope, k.prefix, k.key_sha256, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
 from site_api_keys k
-join sites s on s.id = k.site_id
+join sites s on s.id = k.site_id and s.deleted_at is null
 where k.key_sha256 = $1
   and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2)
 `
@@ -50,6 +72,8 @@ func (q *Queries) FindAdoptedSiteAPIKey(ctx context.Context, db DBTX, keySha256 
 		&i.Site.ImportSecret,
 		&i.Site.CreatedAt,
 		&i.Site.UpdatedAt,
+		&i.Site.DeletedAt,
+		&i.Site.HasZoneHistory,
 		&i.SiteApiKey.SiteID,
 		&i.SiteApiKey.ID,
 		&i.SiteApiKey.Name,
@@ -65,7 +89,7 @@ func (q *Queries) FindAdoptedSiteAPIKey(ctx context.Context, db DBTX, keySha256 
 }
 
 const findSite = `-- name: FindSite :one
-select id, name, domain, timezone, site_key, import_secret, created_at, updated_at from sites where id = $1
+select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history from sites where id = $1 and deleted_at is null
 `
 
 func (q *Queries) FindSite(ctx context.Context, db DBTX, id uuid.UUID) (Site, error) {
@@ -80,14 +104,16 @@ func (q *Queries) FindSite(ctx context.Context, db DBTX, id uuid.UUID) (Site, er
 		&i.ImportSecret,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DeletedAt,
+		&i.HasZoneHistory,
 	)
 	return i, err
 }
 
 const findSiteAPIKeyByHash = `-- name: FindSiteAPIKeyByHash :one
-select s.id, s.name, s.domain, s.timezone, s.site_key, s.import_secret, s.created_at, s.updated_at, k.site_id, k.id, k.name, k.scope, k.prefix, k.key_sha256, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+select s.id, s.name, s.domain, s.timezone, s.site_key, s.import_secret, s.created_at, s.updated_at, s.deleted_at, s.has_zone_history, k.site_id, k.id, k.name, k.scope, k.prefix, k.key_sha256, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
 from site_api_keys k
-join sites s on s.id = k.site_id
+join sites s on s.id = k.site_id and s.deleted_at is null
 where k.site_id = $1 and k.key_sha256 = $2
   and k.revoked_at is null and (k.expires_at is null or k.expires_at > $3)
 `
@@ -110,6 +136,8 @@ func (q *Queries) FindSiteAPIKeyByHash(ctx context.Context, db DBTX, siteID uuid
 		&i.Site.ImportSecret,
 		&i.Site.CreatedAt,
 		&i.Site.UpdatedAt,
+		&i.Site.DeletedAt,
+		&i.Site.HasZoneHistory,
 		&i.SiteApiKey.SiteID,
 		&i.SiteApiKey.ID,
 		&i.SiteApiKey.Name,
@@ -125,7 +153,7 @@ func (q *Queries) FindSiteAPIKeyByHash(ctx context.Context, db DBTX, siteID uuid
 }
 
 const findSiteBySiteKey = `-- name: FindSiteBySiteKey :one
-select id, name, domain, timezone, site_key, import_secret, created_at, updated_at from sites where site_key = $1
+select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history from sites where site_key = $1 and deleted_at is null
 `
 
 func (q *Queries) FindSiteBySiteKey(ctx context.Context, db DBTX, siteKey string) (Site, error) {
@@ -140,12 +168,14 @@ func (q *Queries) FindSiteBySiteKey(ctx context.Context, db DBTX, siteKey string
 		&i.ImportSecret,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DeletedAt,
+		&i.HasZoneHistory,
 	)
 	return i, err
 }
 
 const findSiteImportSecret = `-- name: FindSiteImportSecret :one
-select import_secret from sites where id = $1
+select import_secret from sites where id = $1 and deleted_at is null
 `
 
 func (q *Queries) FindSiteImportSecret(ctx context.Context, db DBTX, id uuid.UUID) ([]byte, error) {
@@ -159,7 +189,7 @@ const insertSite = `-- name: InsertSite :one
 
 insert into sites (id, name, domain, timezone, site_key, import_secret, created_at, updated_at)
 values ($1, $2, $3, $4, $5, $6, $7, $7)
-returning id, name, domain, timezone, site_key, import_secret, created_at, updated_at
+returning id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history
 `
 
 type InsertSiteParams struct {
@@ -193,6 +223,8 @@ func (q *Queries) InsertSite(ctx context.Context, db DBTX, arg InsertSiteParams)
 		&i.ImportSecret,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DeletedAt,
+		&i.HasZoneHistory,
 	)
 	return i, err
 }
@@ -201,7 +233,7 @@ const insertSiteAPIKey = `-- name: InsertSiteAPIKey :one
 insert into site_api_keys (site_id, id, name, scope, prefix, key_sha256, created_at)
 select s.id, $1, $2, $3, $4, $5, $6
 from sites s
-where s.id = $7
+where s.id = $7 and s.deleted_at is null
 for key share
 returning site_id, id, name, scope, prefix, key_sha256, created_at, expires_at, revoked_at, last_used_at
 `
@@ -243,6 +275,17 @@ func (q *Queries) InsertSiteAPIKey(ctx context.Context, db DBTX, arg InsertSiteA
 	return i, err
 }
 
+const insertSiteZone = `-- name: InsertSiteZone :exec
+insert into site_zones (site_id, effective_from, timezone) values ($1, $2, $3)
+on conflict (site_id, effective_from) do nothing
+`
+
+// InsertSiteZone keeps a row that is there: a site's first zone.
+func (q *Queries) InsertSiteZone(ctx context.Context, db DBTX, siteID uuid.UUID, effectiveFrom time.Time, timezone string) error {
+	_, err := db.Exec(ctx, insertSiteZone, siteID, effectiveFrom, timezone)
+	return err
+}
+
 const listSiteAPIKeys = `-- name: ListSiteAPIKeys :many
 select site_id, id, name, scope, prefix, key_sha256, created_at, expires_at, revoked_at, last_used_at from site_api_keys where site_id = $1 order by id desc
 `
@@ -278,9 +321,76 @@ func (q *Queries) ListSiteAPIKeys(ctx context.Context, db DBTX, siteID uuid.UUID
 	return items, nil
 }
 
+const listSiteAPIKeysBefore = `-- name: ListSiteAPIKeysBefore :many
+select site_id, id, name, scope, prefix, key_sha256, created_at, expires_at, revoked_at, last_used_at from site_api_keys
+where site_id = $1 and id < $2
+order by id desc
+limit $3
+`
+
+func (q *Queries) ListSiteAPIKeysBefore(ctx context.Context, db DBTX, siteID uuid.UUID, before uuid.UUID, maxRows int32) ([]SiteApiKey, error) {
+	rows, err := db.Query(ctx, listSiteAPIKeysBefore, siteID, before, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SiteApiKey{}
+	for rows.Next() {
+		var i SiteApiKey
+		if err := rows.Scan(
+			&i.SiteID,
+			&i.ID,
+			&i.Name,
+			&i.Scope,
+			&i.Prefix,
+			&i.KeySha256,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.RevokedAt,
+			&i.LastUsedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listSiteZones = `-- name: ListSiteZones :many
+select effective_from, timezone from site_zones where site_id = $1 order by effective_from
+`
+
+type ListSiteZonesRow struct {
+	EffectiveFrom time.Time
+	Timezone      string
+}
+
+func (q *Queries) ListSiteZones(ctx context.Context, db DBTX, siteID uuid.UUID) ([]ListSiteZonesRow, error) {
+	rows, err := db.Query(ctx, listSiteZones, siteID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListSiteZonesRow{}
+	for rows.Next() {
+		var i ListSiteZonesRow
+		if err := rows.Scan(&i.EffectiveFrom, &i.Timezone); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listSites = `-- name: ListSites :many
-select id, name, domain, timezone, site_key, import_secret, created_at, updated_at from sites
-where id < $1
+select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history from sites
+where id < $1 and deleted_at is null
 order by id desc
 limit $2
 `
@@ -305,6 +415,8 @@ func (q *Queries) ListSites(ctx context.Context, db DBTX, before uuid.UUID, maxR
 			&i.ImportSecret,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.DeletedAt,
+			&i.HasZoneHistory,
 		); err != nil {
 			return nil, err
 		}
@@ -314,6 +426,29 @@ func (q *Queries) ListSites(ctx context.Context, db DBTX, before uuid.UUID, maxR
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockSite = `-- name: LockSite :one
+select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history from sites where id = $1 and deleted_at is null
+for update
+`
+
+func (q *Queries) LockSite(ctx context.Context, db DBTX, id uuid.UUID) (Site, error) {
+	row := db.QueryRow(ctx, lockSite, id)
+	var i Site
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Domain,
+		&i.Timezone,
+		&i.SiteKey,
+		&i.ImportSecret,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.DeletedAt,
+		&i.HasZoneHistory,
+	)
+	return i, err
 }
 
 const lockSiteKeyAdoption = `-- name: LockSiteKeyAdoption :exec
@@ -436,9 +571,50 @@ func (q *Queries) TouchSiteAPIKey(ctx context.Context, db DBTX, arg TouchSiteAPI
 	return err
 }
 
+const updateSite = `-- name: UpdateSite :one
+update sites set name = $1, domain = $2, timezone = $3,
+    has_zone_history = has_zone_history or $4, updated_at = $5
+where id = $6
+returning id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history
+`
+
+type UpdateSiteParams struct {
+	Name        string
+	Domain      string
+	Timezone    string
+	ZoneChanged bool
+	Now         time.Time
+	ID          uuid.UUID
+}
+
+func (q *Queries) UpdateSite(ctx context.Context, db DBTX, arg UpdateSiteParams) (Site, error) {
+	row := db.QueryRow(ctx, updateSite,
+		arg.Name,
+		arg.Domain,
+		arg.Timezone,
+		arg.ZoneChanged,
+		arg.Now,
+		arg.ID,
+	)
+	var i Site
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Domain,
+		&i.Timezone,
+		&i.SiteKey,
+		&i.ImportSecret,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.DeletedAt,
+		&i.HasZoneHistory,
+	)
+	return i, err
+}
+
 const updateSiteKey = `-- name: UpdateSiteKey :one
-update sites set site_key = $1, updated_at = $2 where id = $3
-returning id, name, domain, timezone, site_key, import_secret, created_at, updated_at
+update sites set site_key = $1, updated_at = $2 where id = $3 and deleted_at is null
+returning id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history
 `
 
 func (q *Queries) UpdateSiteKey(ctx context.Context, db DBTX, siteKey string, now time.Time, iD uuid.UUID) (Site, error) {
@@ -453,6 +629,18 @@ func (q *Queries) UpdateSiteKey(ctx context.Context, db DBTX, siteKey string, no
 		&i.ImportSecret,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DeletedAt,
+		&i.HasZoneHistory,
 	)
 	return i, err
+}
+
+const upsertSiteZone = `-- name: UpsertSiteZone :exec
+insert into site_zones (site_id, effective_from, timezone) values ($1, $2, $3)
+on conflict (site_id, effective_from) do update set timezone = excluded.timezone
+`
+
+func (q *Queries) UpsertSiteZone(ctx context.Context, db DBTX, siteID uuid.UUID, effectiveFrom time.Time, timezone string) error {
+	_, err := db.Exec(ctx, upsertSiteZone, siteID, effectiveFrom, timezone)
+	return err
 }

@@ -355,7 +355,7 @@ func (q *Queries) ListVisitorSessions(ctx context.Context, db DBTX, siteIds []uu
 }
 
 const lockSessionHeads = `-- name: LockSessionHeads :many
-select h.site_id, h.day, h.visitor, h.session_id, h.last_at
+select h.site_id, h.day, h.visitor, h.session_id, h.last_at, h.stale
 from (
     select unnest($1::uuid[]) as site_id, unnest($2::date[]) as day, unnest($3::bigint[]) as visitor
 ) k
@@ -379,6 +379,7 @@ func (q *Queries) LockSessionHeads(ctx context.Context, db DBTX, siteIds []uuid.
 			&i.Visitor,
 			&i.SessionID,
 			&i.LastAt,
+			&i.Stale,
 		); err != nil {
 			return nil, err
 		}
@@ -565,7 +566,7 @@ func (q *Queries) TouchImportedLines(ctx context.Context, db DBTX, arg TouchImpo
 }
 
 const updateSessionHeads = `-- name: UpdateSessionHeads :exec
-update session_heads h set session_id = n.session_id, last_at = n.last_at
+update session_heads h set session_id = n.session_id, last_at = n.last_at, stale = true
 from (
     select unnest($1::uuid[]) as site_id, unnest($2::date[]) as day, unnest($3::bigint[]) as visitor,
            unnest($4::bigint[]) as session_id, unnest($5::timestamptz[]) as last_at

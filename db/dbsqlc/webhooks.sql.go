@@ -7,133 +7,13 @@ package dbsqlc
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
 )
 
-const claimStaleWebhookEvents = `-- name: ClaimStaleWebhookEvents :many
-with stale as (
-    select id from webhook_events
-    where status = 'pending' and lease_until < now()
-    order by lease_until
-    limit $3
-    for update skip locked
-)
-update webhook_events e
-set lease_id = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
-from stale where e.id = stale.id
-returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.created_at, e.raw, e.headers
-`
-
-type ClaimStaleWebhookEventsRow struct {
-	ID         uuid.UUID
-	Provider   string
-	EventType  string
-	ExternalID string
-	RetryCount int32
-	CreatedAt  time.Time
-	Raw        []byte
-	Headers    json.RawMessage
-}
-
-// Pending events whose lease ran out, claimed for one sweep.
-func (q *Queries) ClaimStaleWebhookEvents(ctx context.Context, db DBTX, leaseID uuid.UUID, leaseSeconds float64, maxRows int32) ([]ClaimStaleWebhookEventsRow, error) {
-	rows, err := db.Query(ctx, claimStaleWebhookEvents, leaseID, leaseSeconds, maxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []ClaimStaleWebhookEventsRow{}
-	for rows.Next() {
-		var i ClaimStaleWebhookEventsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Provider,
-			&i.EventType,
-			&i.ExternalID,
-			&i.RetryCount,
-			&i.CreatedAt,
-			&i.Raw,
-			&i.Headers,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const claimWebhookReplay = `-- name: ClaimWebhookReplay :one
-update webhook_events
-set status = 'pending', retry_count = least(retry_count, 2147483646) + 1,
-    lease_id = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
-where id = $3
-  and (status = 'failed' or status = 'pending' and lease_until < now() or status = 'processed' and $4::boolean)
-returning id, provider, event_type, external_id, retry_count, created_at, raw, headers
-`
-
-type ClaimWebhookReplayParams struct {
-	LeaseID      uuid.UUID
-	LeaseSeconds float64
-	ID           uuid.UUID
-	Force        bool
-}
-
-type ClaimWebhookReplayRow struct {
-	ID         uuid.UUID
-	Provider   string
-	EventType  string
-	ExternalID string
-	RetryCount int32
-	CreatedAt  time.Time
-	Raw        []byte
-	Headers    json.RawMessage
-}
-
-// The counter stops at the end of its range rather than failing the replay.
-func (q *Queries) ClaimWebhookReplay(ctx context.Context, db DBTX, arg ClaimWebhookReplayParams) (ClaimWebhookReplayRow, error) {
-	row := db.QueryRow(ctx, claimWebhookReplay,
-		arg.LeaseID,
-		arg.LeaseSeconds,
-		arg.ID,
-		arg.Force,
-	)
-	var i ClaimWebhookReplayRow
-	err := row.Scan(
-		&i.ID,
-		&i.Provider,
-		&i.EventType,
-		&i.ExternalID,
-		&i.RetryCount,
-		&i.CreatedAt,
-		&i.Raw,
-		&i.Headers,
-	)
-	return i, err
-}
-
-const completeWebhookEvent = `-- name: CompleteWebhookEvent :execrows
-update webhook_events
-set status = 'processed', handler_error = '', processed_at = $1::timestamptz, lease_id = null, lease_until = null
-where id = $2 and lease_id = $3::uuid
-`
-
-// The outcome inside the handler's own transaction: no row, no effect.
-func (q *Queries) CompleteWebhookEvent(ctx context.Context, db DBTX, processedAt time.Time, iD uuid.UUID, leaseID uuid.UUID) (int64, error) {
-	result, err := db.Exec(ctx, completeWebhookEvent, processedAt, iD, leaseID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const findWebhookEventsByKey = `-- name: FindWebhookEventsByKey :many
-select id, provider, external_id from webhook_events
+select id, provider, external_id, raw_sha256 from webhook_events
 where external_id <> '' and (external_id, provider) in (select unnest($1::text[]), unnest($2::text[]))
 `
 
@@ -141,6 +21,7 @@ type FindWebhookEventsByKeyRow struct {
 	ID         uuid.UUID
 	Provider   string
 	ExternalID string
+	RawSha256  []byte
 }
 
 func (q *Queries) FindWebhookEventsByKey(ctx context.Context, db DBTX, externalIds []string, providers []string) ([]FindWebhookEventsByKeyRow, error) {
@@ -152,7 +33,12 @@ func (q *Queries) FindWebhookEventsByKey(ctx context.Context, db DBTX, externalI
 	items := []FindWebhookEventsByKeyRow{}
 	for rows.Next() {
 		var i FindWebhookEventsByKeyRow
-		if err := rows.Scan(&i.ID, &i.Provider, &i.ExternalID); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Provider,
+			&i.ExternalID,
+			&i.RawSha256,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -165,13 +51,14 @@ func (q *Queries) FindWebhookEventsByKey(ctx context.Context, db DBTX, externalI
 
 const insertWebhookEvents = `-- name: InsertWebhookEvents :many
 insert into webhook_events (id, provider, event_type, external_id, status, processed_at, created_at,
-                            raw, raw_sha256, headers, lease_id, lease_until)
+                            raw, raw_sha256, headers, lease_id, lease_until, attempts, tries, attempt_at)
 select d.id, d.provider, d.event_type, d.external_id,
        case when d.dispatch then 'pending' else 'processed' end,
        case when d.dispatch then null else d.created_at end,
        d.created_at, d.raw, d.raw_sha256, d.headers::jsonb,
        case when d.dispatch then $1::uuid end,
-       case when d.dispatch then now() + make_interval(secs => $2::float8) end
+       case when d.dispatch then now() + make_interval(secs => $2::float8) end,
+       d.dispatch::integer, d.dispatch::integer, case when d.dispatch then now() end
 from (select unnest($3::uuid[]) as id,
              unnest($4::text[]) as provider,
              unnest($5::text[]) as event_type,
@@ -215,56 +102,6 @@ func (q *Queries) InsertWebhookEvents(ctx context.Context, db DBTX, arg InsertWe
 		arg.Raws,
 		arg.RawSha256s,
 		arg.Headers,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []uuid.UUID{}
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const recordWebhookOutcomes = `-- name: RecordWebhookOutcomes :many
-update webhook_events e
-set status = o.status, handler_error = o.handler_error,
-    processed_at = case when o.status = 'processed' then o.at end,
-    lease_id = null, lease_until = null
-from (select unnest($1::uuid[]) as id,
-             unnest($2::uuid[]) as lease_id,
-             unnest($3::text[]) as status,
-             unnest($4::text[]) as handler_error,
-             unnest($5::timestamptz[]) as at) o
-where e.id = o.id and e.lease_id = o.lease_id
-returning e.id
-`
-
-type RecordWebhookOutcomesParams struct {
-	Ids           []uuid.UUID
-	LeaseIds      []uuid.UUID
-	Statuses      []string
-	HandlerErrors []string
-	Ats           []time.Time
-}
-
-// Outcomes of handlers that used no transaction, and failures. Answers the ids
-// whose lease still held.
-func (q *Queries) RecordWebhookOutcomes(ctx context.Context, db DBTX, arg RecordWebhookOutcomesParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, recordWebhookOutcomes,
-		arg.Ids,
-		arg.LeaseIds,
-		arg.Statuses,
-		arg.HandlerErrors,
-		arg.Ats,
 	)
 	if err != nil {
 		return nil, err

@@ -26,9 +26,18 @@ type Hit struct {
 // Rules are the definitions that can be varied, to show that a product which
 // varies from them is found out.
 type Rules struct {
-	Zone     *time.Location
+	Zone *time.Location
+	// Moves are later changes of zone, oldest first, each at a midnight of the zone
+	// before; the day that begins there ends at the new zone's next midnight.
+	Moves    []Move
 	Gap      time.Duration // the longest between two events of a session; 0 means 30 minutes
 	LabelCap int           // labels per day and dimension; 0 means 10,000
+}
+
+// Move is a change of zone.
+type Move struct {
+	At   time.Time
+	Zone *time.Location
 }
 
 // Session is a visitor's hits of one day without a longer gap, in time order.
@@ -70,7 +79,27 @@ func New(rules Rules, hits []Hit) *Site {
 	return s
 }
 
-func (s *Site) date(t time.Time) string { return t.In(s.rules.Zone).Format("2006-01-02") }
+// date is what the site's clocks show, which don't go back when the zone changes.
+func (s *Site) date(t time.Time) string {
+	zone, first := s.rules.Zone, ""
+	for _, m := range s.rules.Moves {
+		if !t.Before(m.At) {
+			first, zone = m.At.In(zone).Format(date), m.Zone
+		}
+	}
+	return max(first, t.In(zone).Format(date))
+}
+
+// zoneAt is the zone whose hours count at t: that of the beginning of t's day.
+func (s *Site) zoneAt(t time.Time) *time.Location {
+	zone := s.rules.Zone
+	for _, m := range s.rules.Moves {
+		if !t.Before(m.At) {
+			zone = m.Zone
+		}
+	}
+	return zone
+}
 
 func (s session) first() Hit { return s.hits[0] }
 func (s session) last() Hit  { return s.hits[len(s.hits)-1] }

@@ -143,19 +143,20 @@ func (s *Site) edges(w Window) (time.Time, time.Time) {
 }
 
 func (s *Site) bucketLabel(t time.Time, granularity string) string {
-	local := t.In(s.rules.Zone)
+	day := s.date(t)
 	switch granularity {
 	case "hour": // with the offset, since an hour occurs twice when clocks go back
-		return local.Format("2006-01-02 15 -0700")
+		return day + t.In(s.zoneAt(t)).Format(" 15 -0700")
 	case "day":
-		return local.Format(date)
+		return day
 	case "week":
-		for local.Weekday() != time.Monday {
-			local = local.AddDate(0, 0, -1)
+		monday, _ := time.Parse(date, day)
+		for monday.Weekday() != time.Monday {
+			monday = monday.AddDate(0, 0, -1)
 		}
-		return local.Format(date)
+		return monday.Format(date)
 	case "month":
-		return local.Format("2006-01")
+		return day[:len("2006-01")]
 	}
 	panic("naive: granularity " + granularity)
 }

@@ -6,9 +6,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,12 +17,21 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/queue"
+	"github.com/waypost/waypost/internal/throttle"
 	"github.com/waypost/waypost/internal/token"
 )
 
 // SessionTTL is the life of a sign-in session, however often its tokens are
 // refreshed.
 const SessionTTL = 30 * 24 * time.Hour
+
+// MaxRefreshGrace is the longest RefreshGrace.
+const MaxRefreshGrace = 10 * time.Second
+
+// keepEnded is how long a session that ended stays on record.
+const keepEnded = 30 * 24 * time.Hour
 
 // Faults of this domain.
 var (
@@ -32,6 +41,12 @@ var (
 	ErrEmailTaken         = fault.New(fault.Conflict, "email_taken", "Another account has that e-mail address.")
 	ErrLastAdmin          = fault.New(fault.Conflict, "last_admin", "This is the last active administrator; make another one first.")
 	ErrNotFound           = fault.Missing("user")
+	ErrRefreshReused      = fault.New(fault.Unauthenticated, "refresh_reused", "This refresh token was used before, so the session has ended. Sign in again.")
+	ErrRefreshUnknown     = fault.New(fault.Unauthenticated, "token_invalid", "This is not a refresh token of this service. Sign in again.")
+	ErrAPIToken           = fault.New(fault.Unauthenticated, "token_invalid", "The API token is unknown or revoked, or its owner is deactivated.")
+	ErrAPITokenExpired    = fault.New(fault.Unauthenticated, "token_expired", "The API token has expired. Create a new one.")
+	ErrReauthenticate     = fault.New(fault.Forbidden, "reauthentication_required", "Prove again who you are: give your current password, or sign in anew.")
+	ErrLinkInvalid        = fault.New(fault.Malformed, "link_invalid", "This link was used, has expired, or is for an address that changed. Ask for a new one.")
 	ErrBusy               = fault.New(fault.Unavailable, fault.CodeUnavailable, "Too many sign-ins at once. Try again shortly.").After(2 * time.Second)
 )
 
@@ -40,6 +55,21 @@ type Options struct {
 	DB *db.DB
 	// Tokens signs people in; without it SignIn and Authenticate must not be called.
 	Tokens *token.Service
+	// Mail tells people of their accounts; without it only Create, and what needs
+	// no mail, must be called.
+	Mail mail.Sender
+	// Jobs takes what is worked later; without it RequestPasswordReset must not be
+	// called.
+	Jobs Jobs
+	// URL is the service's own, without a trailing slash: where links in mails go.
+	URL string
+	// RefreshGrace forgives that a refresh token is used again within it, as clients
+	// do that refresh twice at once; at most MaxRefreshGrace.
+	RefreshGrace time.Duration
+	// OAuth is sign-in through outside providers.
+	OAuth OAuthOptions
+	// TwoFactor is two-factor authentication.
+	TwoFactor TwoFactorOptions
 	// PasswordCost is the work of one password hash; the zero value is DefaultPasswordCost.
 	PasswordCost PasswordCost
 	// ConcurrentHashes bounds the password hashes computed at once, and so their
@@ -51,11 +81,19 @@ type Options struct {
 	Random io.Reader
 }
 
+// Jobs inserts a job that exists if and only if tx commits.
+type Jobs interface {
+	Insert(ctx context.Context, tx pgx.Tx, job queue.Job) error
+}
+
 func (o Options) validate() error {
 	if o.DB == nil {
 		return errors.New("account: Options.DB is missing")
 	}
-	return o.PasswordCost.validate()
+	if o.RefreshGrace < 0 || o.RefreshGrace > MaxRefreshGrace {
+		return fmt.Errorf("account: WAYPOST_REFRESH_GRACE must be from 0s to %s", MaxRefreshGrace)
+	}
+	return errors.Join(o.PasswordCost.validate(), o.OAuth.validate())
 }
 
 func (o Options) withDefaults() Options {
@@ -64,6 +102,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ConcurrentHashes <= 0 {
 		o.ConcurrentHashes = runtime.GOMAXPROCS(0)
+	}
+	if o.TwoFactor.Issuer == "" {
+		o.TwoFactor.Issuer = "Waypost"
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -79,6 +120,8 @@ type Service struct {
 	opts   Options
 	q      dbsqlc.Queries
 	hasher *hasher
+	limits *throttle.Service
+	second secondFactor
 }
 
 // New makes the service.
@@ -91,16 +134,24 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{opts: o, hasher: h}, nil
+	limits, err := throttle.New(throttle.Options{DB: o.DB, Now: o.Now})
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{opts: o, hasher: h, limits: limits}
+	s.second = totpFactor{s}
+	return s, nil
 }
 
-// Create makes an active account. It returns ErrEmailTaken, ErrBusy, or a
-// validation fault whose details are keyed by field.
+// Create makes an active account with a password. It returns ErrEmailTaken,
+// ErrBusy, or a validation fault whose details are keyed by field.
 func (s *Service) Create(ctx context.Context, n NewUser) (User, error) {
-	n.Email = strings.TrimSpace(n.Email)
-	if n.Role == "" {
-		n.Role = identity.User
-	}
+	return s.create(ctx, n, nil)
+}
+
+// create is Create, with more to do in the same transaction.
+func (s *Service) create(ctx context.Context, n NewUser, more func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error) (User, error) {
+	n = n.normalized()
 	if err := n.validate(); err != nil {
 		return User{}, err
 	}
@@ -108,45 +159,25 @@ func (s *Service) Create(ctx context.Context, n NewUser) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
+	return s.insert(ctx, n, hash, true, more)
+}
+
+func (s *Service) insert(ctx context.Context, n NewUser, hash string, active bool, more func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error) (User, error) {
 	var row dbsqlc.User
-	err = s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		var err error
 		row, err = s.q.InsertUser(ctx, tx, dbsqlc.InsertUserParams{
 			FirstName: n.FirstName, LastName: n.LastName, Email: n.Email, EmailKey: emailKey(n.Email),
-			PasswordHash: hash, Role: string(n.Role), Active: true, Now: s.opts.Now(),
+			PasswordHash: hash, Role: string(n.Role), Active: active, Now: s.opts.Now(),
 		})
-		return err
+		if err != nil || more == nil {
+			return err
+		}
+		return more(ctx, tx, row)
 	})
 	if db.Violates(err, "users_email_key") {
 		return User{}, ErrEmailTaken.Because(err)
 	}
-	if err != nil {
-		return User{}, err
-	}
-	return fromRow(row), nil
-}
-
-// SetRole gives the account with that e-mail address a role. It returns
-// ErrNotFound, or ErrLastAdmin when no active administrator would be left.
-func (s *Service) SetRole(ctx context.Context, email string, role identity.Role) (User, error) {
-	if !role.Valid() {
-		return User{}, fault.Validation(map[string]string{"role": roleRule})
-	}
-	key := emailKey(email)
-	var row dbsqlc.User
-	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		if role != identity.Admin {
-			admins, err := s.q.LockActiveAdmins(ctx, tx)
-			if err != nil {
-				return err
-			}
-			if len(admins) == 1 && admins[0] == key {
-				return ErrLastAdmin
-			}
-		}
-		var err error
-		row, err = s.q.SetUserRole(ctx, tx, string(role), s.opts.Now(), key)
-		return db.NotFound(err, ErrNotFound)
-	})
 	if err != nil {
 		return User{}, err
 	}
@@ -160,4 +191,26 @@ func (s *Service) FindByID(ctx context.Context, id int64) (User, error) {
 		return User{}, db.NotFound(err, ErrNotFound)
 	}
 	return fromRow(row), nil
+}
+
+// Sweep deletes what has no meaning any more: sessions that ended a month ago,
+// links and counts that expired. It returns how many rows.
+func (s *Service) Sweep(ctx context.Context) (int, error) {
+	counts, err := s.limits.Sweep(ctx)
+	if err != nil {
+		return 0, err
+	}
+	before := s.opts.Now().Add(-keepEnded)
+	var sessions, links, waiting int64
+	err = s.opts.DB.InTx(ctx, identity.System("accounts"), func(ctx context.Context, tx pgx.Tx) error {
+		if sessions, err = s.q.DeleteStaleSessions(ctx, tx, before); err != nil {
+			return err
+		}
+		if links, err = s.q.DeleteStaleMailTokens(ctx, tx, before); err != nil {
+			return err
+		}
+		waiting, err = s.sweepOAuth(ctx, tx)
+		return err
+	})
+	return counts + int(sessions+links+waiting), err
 }

@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/token"
 )
 
@@ -30,13 +33,30 @@ type fixture struct {
 	db       *db.DB
 	ownerURL string
 	now      *time.Time
+	mail     *mail.Memory
+	jobs     *jobs
 }
 
-func newFixture(t *testing.T) fixture {
+// jobs keeps what was inserted, for tests to work.
+type jobs struct {
+	mu   sync.Mutex
+	list []queue.Job
+}
+
+func (j *jobs) Insert(_ context.Context, _ pgx.Tx, job queue.Job) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.list = append(j.list, job)
+	return nil
+}
+
+func newFixture(t *testing.T) fixture { return newFixtureWith(t, nil) }
+
+func newFixtureWith(t *testing.T, change func(*account.Options)) fixture {
 	t.Helper()
 	d, urls := dbtest.NewWithURL(t)
 	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
-	f := fixture{db: d, ownerURL: urls.Owner, now: &now}
+	f := fixture{db: d, ownerURL: urls.Owner, now: &now, mail: &mail.Memory{}, jobs: &jobs{}}
 	clock := func() time.Time { return *f.now }
 	tokens, err := token.New(t.Context(), token.Options{
 		DB: d, Issuer: "https://waypost.example", SecretKey: bytes.Repeat([]byte{'k'}, token.MinSecretKey), Now: clock,
@@ -44,7 +64,14 @@ func newFixture(t *testing.T) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Service, err = account.New(account.Options{DB: d, Tokens: tokens, PasswordCost: cheapHashes, Now: clock})
+	o := account.Options{
+		DB: d, Tokens: tokens, PasswordCost: cheapHashes, Now: clock,
+		Mail: f.mail, Jobs: f.jobs, URL: "https://waypost.example",
+	}
+	if change != nil {
+		change(&o)
+	}
+	f.Service, err = account.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/mail"
 )
 
 // FindByEmail returns ErrNotFound when no account has that address.
@@ -19,8 +21,9 @@ func (s *Service) FindByEmail(ctx context.Context, email string) (User, error) {
 	return fromRow(row), nil
 }
 
-// SetPassword replaces an account's password and ends its sessions. It returns
-// ErrNotFound, ErrBusy, or a validation fault whose details are keyed by field.
+// SetPassword replaces an account's password and ends its sessions, on an
+// operator's word: even a common password is taken. It returns ErrNotFound,
+// ErrBusy, or a validation fault whose details are keyed by field.
 func (s *Service) SetPassword(ctx context.Context, email, password string) error {
 	if !within(password, MinPassword, MaxPassword) {
 		return fault.Validation(map[string]string{"password": passwordRule})
@@ -30,11 +33,58 @@ func (s *Service) SetPassword(ctx context.Context, email, password string) error
 		return err
 	}
 	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		now := s.opts.Now()
-		row, err := s.q.SetUserPassword(ctx, tx, hash, now, emailKey(email))
+		row, err := s.q.FindUserByEmailKey(ctx, tx, emailKey(email))
 		if err != nil {
 			return db.NotFound(err, ErrNotFound)
 		}
-		return s.q.RevokeUserSessions(ctx, tx, &now, row.ID)
+		now := s.opts.Now()
+		if _, err := s.q.SetUserPassword(ctx, tx, hash, now, row.ID); err != nil {
+			return db.NotFound(err, ErrNotFound)
+		}
+		_, err = s.q.RevokeUserSessions(ctx, tx, now, row.ID)
+		return err
 	})
+}
+
+// ChangePassword replaces the acting account's password, given the current one,
+// and ends its other sessions. It returns ErrReauthenticate, throttle.ErrLimited,
+// ErrBusy, or a validation fault keyed by new_password.
+func (s *Service) ChangePassword(ctx context.Context, current, next string) error {
+	p := identity.FromContext(ctx)
+	row, err := s.q.FindUserByID(ctx, s.opts.DB.Pool(), p.UserID)
+	if err != nil {
+		return db.NotFound(err, ErrSessionRevoked)
+	}
+	if rule := passwordProblem(next, row.Email); rule != "" {
+		return fault.Validation(map[string]string{"new_password": rule})
+	}
+	if err := s.reauthenticate(ctx, row, current); err != nil {
+		return err
+	}
+	hash, err := s.hasher.hash(ctx, next)
+	if err != nil {
+		return err
+	}
+	return s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		changed, err := s.q.SetUserPasswordIf(ctx, tx, dbsqlc.SetUserPasswordIfParams{
+			PasswordHash: hash, Now: s.opts.Now(), ID: row.ID, CheckedHash: row.PasswordHash,
+		})
+		if err != nil {
+			return db.NotFound(err, ErrReauthenticate)
+		}
+		if err := s.endOtherSessions(ctx, tx, row.ID); err != nil {
+			return err
+		}
+		return s.passwordChanged(ctx, tx, changed)
+	})
+}
+
+// passwordChanged voids links that would set another password, and tells the
+// account.
+func (s *Service) passwordChanged(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
+	now := s.opts.Now()
+	if err := s.q.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {
+		return err
+	}
+	return s.send(ctx, tx, row, mail.Message{Kind: mail.PasswordChanged})
 }

@@ -2,11 +2,8 @@ package account
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 	"unicode/utf8"
 
@@ -17,24 +14,66 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/throttle"
 	"github.com/waypost/waypost/internal/token"
 )
 
-// SignedIn is what a client gets for its credentials.
+// SignedIn is what a client gets for its credentials: the tokens of a new
+// session or, when MFA is set, only the challenge to prove a second factor.
 type SignedIn struct {
 	User        User
 	AccessToken string
 	ExpiresIn   time.Duration
 	// RefreshToken is opaque and good for one use; only its SHA-256 is stored.
 	RefreshToken string
+	// MFA is set when a second factor is wanted; AccessToken, ExpiresIn and
+	// RefreshToken are empty then, and no session exists.
+	MFA *Challenge
+}
+
+// Challenge is what stands between a right first factor and a session.
+type Challenge struct {
+	// Token names this sign-in to the operation that takes the second factor, and
+	// is good for nothing else.
+	Token     string
+	ExpiresIn time.Duration
+	// Methods are the second factors that would do, such as "totp".
+	Methods []string
+}
+
+// Method is a way to prove who one is, in the words of RFC 8176.
+type Method string
+
+// The methods. A session keeps those by which it was opened.
+const (
+	ByPassword Method = "pwd"
+	ByTOTP     Method = "otp"
+	ByRecovery Method = "recovery" // a recovery code; RFC 8176 has no word for it
+	ByOAuth    Method = "fed"      // another provider vouched; RFC 8176 has no word for it
+)
+
+// secondFactor decides, once the first factor was right and the account is
+// active, whether another is wanted. New registers the one of totp.go as
+// Service.second; nil means that nobody has a second factor.
+//
+// The way of a sign-in: SignIn (password) or the exchange of oauth.go finds the
+// account's row and calls firstFactorPassed, which asks challenge and either
+// hands its answer out as SignedIn.MFA or opens the session. Whoever proves the
+// second factor later calls openSessionTx in the transaction that spends the
+// code, so that a code is spent if and only if a session exists.
+type secondFactor interface {
+	// challenge returns nil for an account that wants no second factor. first is
+	// how it was proved so far; it belongs into the challenge, for openSessionTx.
+	challenge(ctx context.Context, row dbsqlc.User, first Method) (*Challenge, error)
 }
 
 var errNoTokens = errors.New("account: made without Options.Tokens, so nobody can sign in")
 
 // SignIn checks an e-mail address and a password and opens a session. An unknown
 // address costs the same work, and gets the same ErrInvalidCredentials, as a
-// wrong password. It returns ErrInactive, only to who knows the password, ErrBusy,
-// or a validation fault for a password too long to be one.
+// wrong password. It returns ErrInactive, only to who knows the password,
+// throttle.ErrLimited, ErrBusy, or a validation fault for a password too long to
+// be one.
 func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn, error) {
 	if utf8.RuneCountInString(password) > MaxPassword {
 		return SignedIn{}, fault.Validation(map[string]string{"password": fmt.Sprintf("Has at most %d characters.", MaxPassword)})
@@ -43,24 +82,51 @@ func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn,
 		return SignedIn{}, errNoTokens
 	}
 	row, err := s.findByEmail(ctx, email)
-	unknown := errors.Is(err, pgx.ErrNoRows)
-	if err != nil && !unknown {
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return SignedIn{}, db.Translate(err)
 	}
+	try, err := s.attemptOf(ctx, email, row)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	if err := s.limits.Check(ctx, try.gate...); err != nil {
+		return SignedIn{}, err
+	}
 	hash := row.PasswordHash
+	unknown := hash == "" // no such account, or one that has no password
 	if unknown {
 		hash = s.hasher.decoy
 	}
 	matches, err := s.hasher.verify(ctx, password, hash)
-	switch {
-	case err != nil:
+	if err != nil {
 		return SignedIn{}, err
-	case !matches || unknown:
-		return SignedIn{}, ErrInvalidCredentials
-	case !row.Active:
-		return SignedIn{}, ErrInactive
 	}
-	return s.openSession(ctx, row)
+	if !matches || unknown {
+		return SignedIn{}, s.failed(ctx, try)
+	}
+	if err := s.pass(ctx, try.streaks()...); err != nil {
+		return SignedIn{}, err
+	}
+	return s.firstFactorPassed(ctx, row, ByPassword)
+}
+
+// failed counts an attempt that failed and returns its answer. Of attempts at once
+// those over the limit are not even told that they were wrong.
+func (s *Service) failed(ctx context.Context, try attempt) error {
+	if err := s.limits.Count(ctx, try.gate...); err != nil {
+		return err
+	}
+	if err := s.limits.Count(ctx, try.also...); err != nil && !errors.Is(err, throttle.ErrLimited) {
+		return err
+	}
+	return ErrInvalidCredentials
+}
+
+// pass clears streaks, unless one has reached its limit meanwhile.
+func (s *Service) pass(ctx context.Context, streaks ...throttle.Key) error {
+	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		return s.limits.Pass(ctx, tx, streaks...)
+	})
 }
 
 func (s *Service) findByEmail(ctx context.Context, email string) (dbsqlc.User, error) {
@@ -71,71 +137,86 @@ func (s *Service) findByEmail(ctx context.Context, email string) (dbsqlc.User, e
 	return s.q.FindUserByEmailKey(ctx, s.opts.DB.Pool(), key)
 }
 
-// openSession stores a session and its first refresh token. It returns
-// ErrInvalidCredentials when the account changed since row was read.
-func (s *Service) openSession(ctx context.Context, row dbsqlc.User) (SignedIn, error) {
+// firstFactorPassed goes on with the sign-in of an account that proved its first
+// factor. It returns ErrInactive, or what openSessionTx returns.
+func (s *Service) firstFactorPassed(ctx context.Context, row dbsqlc.User, first Method) (SignedIn, error) {
+	if !row.Active {
+		return SignedIn{}, ErrInactive
+	}
+	if s.second != nil {
+		c, err := s.second.challenge(ctx, row, first)
+		if err != nil {
+			return SignedIn{}, err
+		}
+		if c != nil {
+			return SignedIn{User: fromRow(row), MFA: c}, nil
+		}
+	}
+	p := identity.Account(row.ID, identity.Role(row.Role), "").From(identity.FromContext(ctx))
+	var signed SignedIn
+	err := s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		if signed, err = s.openSessionTx(ctx, tx, row, first); err != nil {
+			return err
+		}
+		return s.withoutTOTP(ctx, tx, row.ID)
+	})
+	if err != nil {
+		return SignedIn{}, err
+	}
+	return signed, nil
+}
+
+// openSessionTx stores a session, by the methods that opened it, and its first
+// refresh token. It returns ErrInvalidCredentials when the account was
+// deactivated, deleted or given another password since row was read.
+func (s *Service) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, methods ...Method) (SignedIn, error) {
+	if s.opts.Tokens == nil {
+		return SignedIn{}, errNoTokens
+	}
 	sid, err := uuid.NewRandomFromReader(s.opts.Random)
 	if err != nil {
 		return SignedIn{}, fmt.Errorf("account: session id: %w", err)
 	}
-	refresh, digest, err := s.newRefreshToken()
+	now, edge := s.opts.Now(), identity.FromContext(ctx)
+	session := dbsqlc.InsertAuthSessionParams{
+		ID: sid, UserID: row.ID, PasswordHash: row.PasswordHash, Now: now, ExpiresAt: now.Add(SessionTTL),
+		Methods: texts(methods), UserAgent: edge.UserAgent,
+	}
+	if edge.Address.IsValid() {
+		session.Address = edge.Address.String()
+	}
+	if _, err := s.q.InsertAuthSession(ctx, tx, session); err != nil {
+		return SignedIn{}, db.NotFound(err, ErrInvalidCredentials)
+	}
+	return s.giveTokens(ctx, tx, row, sid, 1)
+}
+
+// giveTokens stores a session's next refresh token, of that generation, and signs
+// an access token.
+func (s *Service) giveTokens(ctx context.Context, tx pgx.Tx, row dbsqlc.User, session uuid.UUID, generation int32) (SignedIn, error) {
+	refresh, err := s.newPrefixed(refreshPrefix)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	err = s.q.InsertRefreshToken(ctx, tx, dbsqlc.InsertRefreshTokenParams{
+		TokenSha256: digest(refresh), SessionID: session, CreatedAt: s.opts.Now(), Generation: generation,
+	})
 	if err != nil {
 		return SignedIn{}, err
 	}
 	user := fromRow(row)
-	access, err := s.opts.Tokens.IssueAccess(token.Claims{UserID: user.ID, SessionID: sid, Role: user.Role})
-	if err != nil {
-		return SignedIn{}, err
-	}
-	p := identity.Account(user.ID, user.Role, sid.String())
-	edge := identity.FromContext(ctx)
-	p.Address, p.RequestID = edge.Address, edge.RequestID
-	now := s.opts.Now()
-	err = s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := s.q.InsertAuthSession(ctx, tx, dbsqlc.InsertAuthSessionParams{
-			ID: sid, UserID: user.ID, PasswordHash: row.PasswordHash, CreatedAt: now, ExpiresAt: now.Add(SessionTTL),
-		})
-		if err != nil {
-			return db.NotFound(err, ErrInvalidCredentials)
-		}
-		return s.q.InsertRefreshToken(ctx, tx, digest, sid, now)
-	})
+	access, err := s.opts.Tokens.IssueAccess(ctx, token.Claims{UserID: user.ID, SessionID: session, Role: user.Role})
 	if err != nil {
 		return SignedIn{}, err
 	}
 	return SignedIn{User: user, AccessToken: access, ExpiresIn: token.AccessTTL, RefreshToken: refresh}, nil
 }
 
-// newRefreshToken returns 256 random bits as text and the digest to store. The
-// prefix lets secret scanners recognise one that leaked.
-func (s *Service) newRefreshToken() (string, []byte, error) {
-	var secret [32]byte
-	if _, err := io.ReadFull(s.opts.Random, secret[:]); err != nil {
-		return "", nil, fmt.Errorf("account: refresh token: %w", err)
+func texts[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = string(v)
 	}
-	text := "wprt_" + base64.RawURLEncoding.EncodeToString(secret[:])
-	digest := sha256.Sum256([]byte(text))
-	return text, digest[:], nil
-}
-
-// Authenticate returns who bears an access token. The session and the account are
-// read each time: the end of a session, a deactivation, a deletion and another
-// role hold from the next request on. It returns token.ErrExpired,
-// token.ErrInvalid or ErrSessionRevoked.
-func (s *Service) Authenticate(ctx context.Context, bearer string) (identity.Principal, error) {
-	if s.opts.Tokens == nil {
-		return identity.Principal{}, errNoTokens
-	}
-	claims, err := s.opts.Tokens.VerifyAccess(bearer)
-	if err != nil {
-		return identity.Principal{}, err
-	}
-	row, err := s.q.FindAuthSession(ctx, s.opts.DB.Pool(), claims.SessionID, claims.UserID)
-	if err != nil {
-		return identity.Principal{}, db.NotFound(err, ErrSessionRevoked)
-	}
-	if row.RevokedAt != nil || !s.opts.Now().Before(row.ExpiresAt) || !row.Active {
-		return identity.Principal{}, ErrSessionRevoked
-	}
-	return identity.Account(claims.UserID, identity.Role(row.Role), claims.SessionID.String()), nil
+	return out
 }

@@ -38,7 +38,9 @@ func TestASignInOpensASessionThatAuthenticates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := identity.Account(u.ID, identity.Editor, p.SessionID); p != want || p.SessionID == "" {
+	want := identity.Account(u.ID, identity.Editor, p.SessionID)
+	want.SignedInAt = *f.now
+	if p != want || p.SessionID == "" {
 		t.Errorf("principal %+v, want %+v", p, want)
 	}
 	other, err := f.Authenticate(t.Context(), f.signIn(t, "ada@example.com").AccessToken)

@@ -2,10 +2,12 @@ package account
 
 import (
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/account/commonpassword"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 )
@@ -21,6 +23,8 @@ const (
 
 const roleRule = "Must be ADMIN, EDITOR or USER."
 
+const commonRule = "Is one that attackers try first; choose a less common one."
+
 var passwordRule = fmt.Sprintf("Needs %d to %d characters.", MinPassword, MaxPassword)
 
 // User is an account. Its password's hash never leaves this package.
@@ -33,6 +37,8 @@ type User struct {
 	Active    bool
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	// EmailVerified says that its holder proved to get mail at Email.
+	EmailVerified bool
 
 	emailKey string
 }
@@ -44,9 +50,28 @@ type NewUser struct {
 	Email     string
 	Password  string
 	Role      identity.Role // empty for identity.User
+	// AllowCommonPassword takes a password that attackers try first: for a
+	// developer's own machine alone.
+	AllowCommonPassword bool
+}
+
+func (n NewUser) normalized() NewUser {
+	n.Email = strings.TrimSpace(n.Email)
+	if n.Role == "" {
+		n.Role = identity.User
+	}
+	return n
 }
 
 func (n NewUser) validate() error {
+	details := n.profileProblems()
+	if rule := passwordProblem(n.Password, n.Email); rule != "" && (rule != commonRule || !n.AllowCommonPassword) {
+		details["password"] = rule
+	}
+	return problems(details)
+}
+
+func (n NewUser) profileProblems() map[string]string {
 	details := map[string]string{}
 	for field, v := range map[string]string{"first_name": n.FirstName, "last_name": n.LastName} {
 		if !within(v, MinName, MaxName) {
@@ -56,16 +81,30 @@ func (n NewUser) validate() error {
 	if !validEmail(n.Email) {
 		details["email"] = fmt.Sprintf("Must be one e-mail address of at most %d characters.", MaxEmail)
 	}
-	if !within(n.Password, MinPassword, MaxPassword) {
-		details["password"] = passwordRule
-	}
 	if !n.Role.Valid() {
 		details["role"] = roleRule
 	}
-	if len(details) > 0 {
-		return fault.Validation(details)
+	return details
+}
+
+// problems makes a validation fault of details, nil when there are none.
+func problems(details map[string]string) error {
+	if len(details) == 0 {
+		return nil
 	}
-	return nil
+	return fault.Validation(details)
+}
+
+// passwordProblem says what is wrong with a new password of the account with that
+// address, "" when nothing is.
+func passwordProblem(password, email string) string {
+	switch {
+	case !within(password, MinPassword, MaxPassword):
+		return passwordRule
+	case commonpassword.Contains(password) || strings.EqualFold(password, email):
+		return commonRule
+	}
+	return ""
 }
 
 // within says that s is storable text of least to most characters.
@@ -79,6 +118,6 @@ func fromRow(r dbsqlc.User) User {
 		ID: r.ID, FirstName: r.FirstName, LastName: r.LastName, Email: r.Email,
 		Role: identity.Role(r.Role), Active: r.Active,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
-		emailKey: r.EmailKey,
+		EmailVerified: r.EmailVerifiedAt != nil, emailKey: r.EmailKey,
 	}
 }

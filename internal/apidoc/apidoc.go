@@ -11,24 +11,56 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/precompressed"
 	"github.com/waypost/waypost/internal/apidoc/ui"
 )
 
 // Docs is the documentation of one API.
 type Docs struct {
-	options Options
-	keep    []string // schemas of Models
-	exclude exclusion
-	ui      *ui.UI
-	current *edition
+	options             Options
+	keep                []string // schemas of Models
+	overrides, webhooks []override
+	exclude             exclusion
+	ui                  *ui.UI
+	current             *edition
 }
 
 // edition is everything that is made from one state of the live description.
 type edition struct {
-	json, yaml         []byte
-	jsonFile, yamlFile *precompressed.Content
+	forms              map[Form][]byte
+	files              map[Form]*precompressed.Content
 	primary, alternate *precompressed.Content
+}
+
+// Form is one way in which the description is written.
+type Form string
+
+// The forms, named as `waypost openapi --format` takes them.
+const (
+	JSON       Form = "json"     // OpenAPI 3.1
+	YAML       Form = "yaml"     // the same document
+	JSON30     Form = "json-3.0" // OpenAPI 3.0.3
+	Markdown   Form = "markdown" // llms.txt
+	Postman    Form = "postman"  // Collection v2.1
+	Insomnia   Form = "insomnia" // export v4, JSON
+	InsomniaV5 Form = "insomnia-5"
+	mediaYAML       = "application/yaml" // RFC 9512
+	mediaText       = "text/plain; charset=utf-8"
+)
+
+// Forms lists all of them.
+func Forms() []Form { return []Form{JSON, YAML, JSON30, Markdown, Postman, Insomnia, InsomniaV5} }
+
+// served says under which path below the prefix and how a form is served.
+var served = map[Form]struct{ path, mediaType, attachment string }{
+	JSON:       {"/openapi.json", mediaJSON, ""},
+	YAML:       {"/openapi.yaml", mediaYAML, ""},
+	JSON30:     {"/openapi-3.0.json", mediaJSON, ""},
+	Markdown:   {"/llms.txt", mediaText, ""},
+	Postman:    {"/export/collection", mediaJSON, "postman_collection.json"},
+	Insomnia:   {"/export/workspace", mediaJSON, "insomnia.json"},
+	InsomniaV5: {"/export/workspace", mediaYAML, "insomnia.yaml"},
 }
 
 // New makes the documentation of what is registered in o.API by now. It fails
@@ -43,6 +75,12 @@ func New(o Options) (*Docs, error) {
 	if d.keep, err = describeModels(o.API.Components.Schemas, o.Models); err != nil {
 		return nil, fmt.Errorf("documentation: %w", err)
 	}
+	if d.overrides, err = readOverrides(o); err != nil {
+		return nil, fmt.Errorf("documentation: %w", err)
+	}
+	if d.webhooks, err = readWebhooks(o); err != nil {
+		return nil, fmt.Errorf("documentation: %w", err)
+	}
 	d.ui, err = ui.New(ui.Options{Prefix: o.Prefix, Title: o.Title, Theme: o.Theme, ReadOnly: o.ReadOnly, Origins: o.origins()})
 	if err != nil {
 		return nil, fmt.Errorf("documentation: %w", err)
@@ -53,22 +91,18 @@ func New(o Options) (*Docs, error) {
 	return d, nil
 }
 
-// JSON returns the OpenAPI 3.1 description, indented, keys in a stable order.
-func (d *Docs) JSON() ([]byte, error) {
+// Bytes returns the documentation in one form: keys in a stable order, the same
+// bytes for the same API. It fails for a form that there is not.
+func (d *Docs) Bytes(form Form) ([]byte, error) {
 	e, err := d.edition()
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(e.json), nil
-}
-
-// YAML returns the same document as JSON.
-func (d *Docs) YAML() ([]byte, error) {
-	e, err := d.edition()
-	if err != nil {
-		return nil, err
+	b, ok := e.forms[form]
+	if !ok {
+		return nil, fmt.Errorf("there is no form %q", form)
 	}
-	return slices.Clone(e.yaml), nil
+	return slices.Clone(b), nil
 }
 
 func (d *Docs) edition() (*edition, error) {
@@ -83,22 +117,54 @@ func (d *Docs) generate() (*edition, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &edition{}
-	if e.json, err = doc.encode(); err != nil {
+	e := &edition{forms: map[Form][]byte{}, files: map[Form]*precompressed.Content{}}
+	if err := e.export(doc); err != nil {
 		return nil, err
 	}
-	if e.yaml, err = jsonToYAML(e.json); err != nil {
+	export.Strip(doc)
+	if e.forms[JSON], err = document(doc).encode(); err != nil {
 		return nil, err
 	}
-	e.jsonFile = precompressed.New(e.json, fileHeader("application/json"))
-	e.yamlFile = precompressed.New(e.yaml, fileHeader("application/yaml")) // RFC 9512
-	if e.primary, err = d.ui.Page(ui.Primary, e.json); err != nil {
+	if e.forms[YAML], err = jsonToYAML(e.forms[JSON]); err != nil {
 		return nil, err
 	}
-	e.alternate, err = d.ui.Page(ui.Alternate, e.json)
+	older := downgrade(doc)
+	d.pruneSchemas(older) // of the webhooks that 3.0 lacks
+	if e.forms[JSON30], err = document(older).encode(); err != nil {
+		return nil, err
+	}
+	e.forms[Markdown] = writeMarkdown(doc, d.options.Prefix)
+	for form, s := range served {
+		e.files[form] = precompressed.New(e.forms[form], fileHeader(s.mediaType, s.attachment))
+	}
+	if e.primary, err = d.ui.Page(ui.Primary, e.forms[JSON]); err != nil {
+		return nil, err
+	}
+	e.alternate, err = d.ui.Page(ui.Alternate, e.forms[JSON])
 	return e, err
 }
 
-func fileHeader(mediaType string) http.Header {
-	return http.Header{"Content-Type": {mediaType}, "Cache-Control": {"no-cache"}}
+// export makes what API clients import. It reads hints that the description is
+// not served with.
+func (e *edition) export(doc document) error {
+	hinted, err := doc.encode()
+	if err != nil {
+		return err
+	}
+	for form, write := range map[Form]func([]byte) ([]byte, error){
+		Postman: export.Postman, Insomnia: export.Insomnia, InsomniaV5: export.InsomniaV5,
+	} {
+		if e.forms[form], err = write(hinted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fileHeader(mediaType, attachment string) http.Header {
+	h := http.Header{"Content-Type": {mediaType}, "Cache-Control": {"no-cache"}}
+	if attachment != "" {
+		h.Set("Content-Disposition", `attachment; filename="`+attachment+`"`)
+	}
+	return h
 }

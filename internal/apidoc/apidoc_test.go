@@ -97,7 +97,7 @@ type parsed struct {
 
 func parse(t testing.TB, d *Docs) parsed {
 	t.Helper()
-	raw, err := d.JSON()
+	raw, err := d.Bytes(JSON)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,8 +209,8 @@ func TestASchemaIsThereWhenARouteOrModelsHasIt(t *testing.T) {
 func TestPlainRoutesAppearWithWhatTheirPathSays(t *testing.T) {
 	t.Parallel()
 	p := parse(t, newDocs(t, Options{ExcludeRoutes: []string{"/internal/**"}, Routes: []Route{
-		{"POST", "/hooks/{provider}"}, {"GET", "/files/{id:[0-9]{1,3}}/*"}, {"GET", "/"}, {"HEAD", "/"}, {"GET", "/internal/x"},
-		{"GET", "/docs"}, {"GET", "/docs/openapi.json"}, {"GET", "/api/articles/{number}"}, {"DELETE", "/api/articles/{number}"}, {"GET", "/get-article"}, {"GET", "/get/article"},
+		{Method: "POST", Path: "/hooks/{provider}"}, {Method: "GET", Path: "/files/{id:[0-9]{1,3}}/*"}, {Method: "GET", Path: "/"}, {Method: "HEAD", Path: "/"}, {Method: "GET", Path: "/internal/x"},
+		{Method: "GET", Path: "/docs"}, {Method: "GET", Path: "/docs/openapi.json"}, {Method: "GET", Path: "/api/articles/{number}"}, {Method: "DELETE", Path: "/api/articles/{number}"}, {Method: "GET", Path: "/get-article"}, {Method: "GET", Path: "/get/article"},
 	}}))
 	want := []string{"/", "/api/admin", "/api/admin/users", "/api/admin/users/deep/down", "/api/articles", "/api/articles/{id}", "/files/{id}/{path}", "/get-article", "/get/article", "/hooks/{provider}"}
 	if diff := cmp.Diff(want, keys(p.Paths)); diff != "" {
@@ -244,16 +244,16 @@ func TestPlainRoutesAppearWithWhatTheirPathSays(t *testing.T) {
 
 func TestBothFormsAreOneDocumentAndStable(t *testing.T) {
 	t.Parallel()
-	o := Options{Description: "A: b\n- c # d\n\n  e", Models: []any{Picture{}}, Routes: []Route{{"GET", "/x"}}}
+	o := Options{Description: "A: b\n- c # d\n\n  e", Models: []any{Picture{}}, Routes: []Route{{Method: "GET", Path: "/x"}}}
 	first := newDocs(t, o)
-	a, _ := first.JSON()
-	y, _ := first.YAML()
+	a, _ := first.Bytes(JSON)
+	y, _ := first.Bytes(YAML)
 	for range 9 {
 		again := newDocs(t, o)
-		if b, _ := again.JSON(); !bytes.Equal(a, b) {
+		if b, _ := again.Bytes(JSON); !bytes.Equal(a, b) {
 			t.Fatal("JSON differs between two runs")
 		}
-		if b, _ := again.YAML(); !bytes.Equal(y, b) {
+		if b, _ := again.Bytes(YAML); !bytes.Equal(y, b) {
 			t.Fatal("YAML differs between two runs")
 		}
 	}
@@ -276,7 +276,7 @@ func TestDescribingLeavesTheLiveOperationsAlone(t *testing.T) {
 	t.Parallel()
 	_, api := live(t)
 	before, _ := json.Marshal(api.OpenAPI().Paths)
-	newDocs(t, Options{API: api.OpenAPI(), ExcludeRoutes: []string{"/api/**"}, Routes: []Route{{"GET", "/api/articles"}}})
+	newDocs(t, Options{API: api.OpenAPI(), ExcludeRoutes: []string{"/api/**"}, Routes: []Route{{Method: "GET", Path: "/api/articles"}}})
 	after, _ := json.Marshal(api.OpenAPI().Paths)
 	if !bytes.Equal(before, after) {
 		t.Error("the live description changed")
@@ -302,7 +302,7 @@ func TestParallelReadersGetTheSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, dev := range []bool{true, false} {
 		d := newDocs(t, Options{DevMode: dev})
-		want, _ := d.JSON()
+		want, _ := d.Bytes(JSON)
 		mux := serveMux(d)
 		var group sync.WaitGroup
 		for range 8 {

@@ -58,7 +58,7 @@ func serveSite(t *testing.T, o Options) *site {
 	api.OpenAPI().Paths["/api/articles/{id}"].Get.Security = []map[string][]string{{"bearer": {}}}
 	o.API, o.Auth, o.Title = api.OpenAPI(), BearerJWT(), "Waypost API"
 	o.Description = "A **description** with [a link](https://example.com) and `code`."
-	o.Routes = []Route{{"POST", "/webhooks/{provider}"}}
+	o.Routes = []Route{{Method: "POST", Path: "/webhooks/{provider}"}}
 	for _, e := range newDocs(t, o).Routes() {
 		pattern := e.Pattern
 		if strings.HasSuffix(pattern, "/") {

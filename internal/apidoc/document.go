@@ -61,10 +61,26 @@ func (d *Docs) describe() (document, error) {
 	}
 	paths := member(doc, "paths")
 	maps.DeleteFunc(paths, func(path string, _ any) bool { return d.exclude.covers(path) })
-	d.inferRoutes(doc, paths)
-	pruneTags(doc, paths)
 	d.declareAuth(doc)
-	return document(doc), d.pruneSchemas(doc)
+	d.inferRoutes(doc, paths)
+	if err := d.applyOverrides(doc, paths); err != nil {
+		return nil, err
+	}
+	if err := d.addWebhooks(doc); err != nil {
+		return nil, err
+	}
+	for op := range operations(doc) {
+		delete(op, inferred)
+	}
+	if err := checkOperations(doc); err != nil {
+		return nil, err
+	}
+	pruneTags(doc)
+	if err := d.addSchemas(doc); err != nil {
+		return nil, err
+	}
+	addExamples(doc)
+	return document(doc), nil
 }
 
 func (d *Docs) declareAuth(doc object) {
@@ -83,50 +99,22 @@ func (d *Docs) declareAuth(doc object) {
 	schemes[a.Name] = scheme
 }
 
-// pruneTags drops declared tags that no operation has.
-func pruneTags(doc, paths object) {
-	tags, _ := doc["tags"].([]any)
-	used := map[string]bool{}
-	for op := range operations(paths) {
-		names, _ := op["tags"].([]any)
-		for _, name := range names {
-			if s, ok := name.(string); ok {
-				used[s] = true
-			}
-		}
-	}
-	tags = slices.DeleteFunc(tags, func(tag any) bool {
-		o, _ := tag.(object)
-		name, _ := o["name"].(string)
-		return !used[name]
-	})
-	if doc["tags"] = tags; len(tags) == 0 {
-		delete(doc, "tags")
-	}
-}
-
-// operations yields each operation of paths.
-func operations(paths object) func(yield func(object) bool) {
-	return func(yield func(object) bool) {
-		for _, path := range slices.Sorted(maps.Keys(paths)) {
-			item, _ := paths[path].(object)
-			for _, method := range methods {
-				if op, ok := item[method].(object); ok && !yield(op) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// pruneSchemas keeps the schemas of Models and what is referred to from the rest
-// of the document or from a schema that is kept.
-func (d *Docs) pruneSchemas(doc object) error {
+// addSchemas puts the registry's schemas into doc, cut to what is needed.
+func (d *Docs) addSchemas(doc object) error {
 	all, err := toObject(d.options.API.Components.Schemas)
 	if err != nil {
 		return err
 	}
+	member(doc, "components")["schemas"] = all
+	d.pruneSchemas(doc)
+	return nil
+}
+
+// pruneSchemas keeps the schemas of Models and what is referred to from the rest
+// of the document or from a schema that is kept.
+func (d *Docs) pruneSchemas(doc object) {
 	components := member(doc, "components")
+	all, _ := components["schemas"].(object)
 	delete(components, "schemas")
 	kept := object{}
 	var keep func(name string)
@@ -146,7 +134,6 @@ func (d *Docs) pruneSchemas(doc object) error {
 	if len(components) == 0 {
 		delete(doc, "components")
 	}
-	return nil
 }
 
 // references calls found with the name of every schema that v refers to.

@@ -1,6 +1,7 @@
 package apidoc
 
 import (
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -12,19 +13,19 @@ import (
 // from the others.
 var documentedMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// parameter matches one parameter of a route's pattern: {id}, {id:[0-9]+} or the
+// inferred marks, while a description is made, an operation of which only the
+// route is known.
+const inferred = "x-inferred"
+
+// pathParameter matches one parameter of a route's pattern: {id}, {id:[0-9]+} or the
 // final *.
-var parameter = regexp.MustCompile(`\{([^{}:]+)(?::(?:[^{}]|\{[^{}]*\})*)?\}|\*$`)
+var pathParameter = regexp.MustCompile(`\{([^{}:]+)(?::(?:[^{}]|\{[^{}]*\})*)?\}|\*$`)
 
 // inferRoutes adds the routes that were never declared, with what their paths
 // say about them.
 func (d *Docs) inferRoutes(doc, paths object) {
-	declared := map[string]string{} // path without parameter names to the path
-	for path := range paths {
-		declared[anonymous(path)] = path
-	}
 	ids := map[string]bool{}
-	for op := range operations(paths) {
+	for op := range operations(doc) {
 		id, _ := op["operationId"].(string)
 		ids[id] = true
 	}
@@ -36,15 +37,12 @@ func (d *Docs) inferRoutes(doc, paths object) {
 		if own || d.exclude.covers(path) || !slices.Contains(documentedMethods, r.Method) {
 			continue
 		}
-		if known, ok := declared[anonymous(path)]; ok {
-			path = known
-		}
+		path = declaredPath(paths, path)
 		item := member(paths, path)
 		method := strings.ToLower(r.Method)
 		if item[method] != nil {
 			continue
 		}
-		declared[anonymous(path)] = path
 		words, tag := describePath(path)
 		id := operationID(method, words)
 		for base, n := id, 2; ids[id]; n++ {
@@ -58,7 +56,7 @@ func (d *Docs) inferRoutes(doc, paths object) {
 // template turns a router's pattern into OpenAPI's and lists its parameters.
 func template(pattern string) (string, []string) {
 	var names []string
-	path := parameter.ReplaceAllStringFunc(pattern, func(p string) string {
+	path := pathParameter.ReplaceAllStringFunc(pattern, func(p string) string {
 		name := "path" // of a catch-all
 		if p != "*" {
 			name, _, _ = strings.Cut(strings.Trim(p, "{}"), ":")
@@ -69,7 +67,21 @@ func template(pattern string) (string, []string) {
 	return path, names
 }
 
-func anonymous(path string) string { return parameter.ReplaceAllString(path, "{}") }
+// declaredPath returns path as paths has it, where only the names of parameters
+// may differ, or path itself.
+func declaredPath(paths object, path string) string {
+	if paths[path] != nil {
+		return path
+	}
+	for _, known := range slices.Sorted(maps.Keys(paths)) {
+		if anonymous(known) == anonymous(path) {
+			return known
+		}
+	}
+	return path
+}
+
+func anonymous(path string) string { return pathParameter.ReplaceAllString(path, "{}") }
 
 // describePath returns the words of a path and the first of them that says what
 // it is about.
@@ -94,6 +106,7 @@ func describePath(path string) ([]string, string) {
 
 func inferOperation(method, id string, words []string, tag string, names []string) object {
 	op := object{
+		inferred:      true,
 		"operationId": id,
 		"summary":     strings.ToUpper(method[:1]) + method[1:] + " " + strings.Join(words, " "),
 		"description": "Described from its route alone.",
@@ -117,18 +130,4 @@ var notInID = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
 func operationID(verb string, words []string) string {
 	return strings.Trim(notInID.ReplaceAllString(verb+"-"+strings.Join(words, "-"), "-"), "-")
-}
-
-// declareTag returns the tag's name as it is declared, in whatever case, and
-// declares it when it is not.
-func declareTag(doc object, name string) string {
-	tags, _ := doc["tags"].([]any)
-	for _, tag := range tags {
-		o, _ := tag.(object)
-		if known, ok := o["name"].(string); ok && strings.EqualFold(known, name) {
-			return known
-		}
-	}
-	doc["tags"] = append(tags, object{"name": name, "description": "Routes under " + name + "."})
-	return name
 }

@@ -39,6 +39,17 @@ func BearerJWT() Auth { return Auth{Name: "bearer", Scheme: "bearer", BearerForm
 type Route struct {
 	Method string
 	Path   string // a pattern in braces, "/webhooks/{provider}"
+	// Operation is what the route itself carries, see OperationOf; may be nil.
+	Operation *Operation
+}
+
+// Webhook is a delivery that the API takes from elsewhere, for the section
+// webhooks.
+type Webhook struct {
+	Name string
+	// ReceivedAt is the path that takes it: without that, it is left out too.
+	ReceivedAt string
+	Operation  *Operation
 }
 
 // Options of New. Only API is mandatory.
@@ -56,8 +67,11 @@ type Options struct {
 	Theme       string // of the primary UI; "kepler"
 	// Models are structs, such as User{}, whose schemas are shown even when no
 	// route has them.
-	Models []any
-	Auth   Auth
+	Models   []any
+	Auth     Auth
+	Webhooks []Webhook
+	// Overrides say more about single routes. They win over what a route carries.
+	Overrides *Overrides
 	// DevMode makes everything anew for each request.
 	DevMode bool
 	// ReadOnly leaves no way to send a request from either UI.

@@ -15,7 +15,7 @@ type Endpoint struct {
 	Handler http.Handler
 }
 
-// Routes returns the pages, the description in both forms and the assets, in a
+// Routes returns the pages, the description in every form and the assets, in a
 // stable order. The answers are compressed already and have a strong ETag for
 // each coding: no middleware should compress them again.
 func (d *Docs) Routes() []Endpoint {
@@ -25,8 +25,11 @@ func (d *Docs) Routes() []Endpoint {
 		// The pages refer to everything relative to their own path, so that they
 		// also work behind a proxy that adds one.
 		{prefix + "/", http.RedirectHandler("../"+path.Base(prefix), http.StatusPermanentRedirect)},
-		{prefix + "/openapi.json", d.serve(func(e *edition) *precompressed.Content { return e.jsonFile })},
-		{prefix + "/openapi.yaml", d.serve(func(e *edition) *precompressed.Content { return e.yamlFile })},
+	}
+	for _, form := range Forms() {
+		if form != InsomniaV5 { // chosen at Insomnia's path
+			routes = append(routes, Endpoint{prefix + served[form].path, d.serveForm(form)})
+		}
 	}
 	assets := d.ui.Assets()
 	for _, name := range slices.Sorted(maps.Keys(assets)) {
@@ -49,6 +52,20 @@ func (d *Docs) servePage(w http.ResponseWriter, r *http.Request) {
 		}
 		return e.alternate
 	}).ServeHTTP(w, r)
+}
+
+// serveForm answers with one form; two of them share a path.
+func (d *Docs) serveForm(form Form) http.Handler {
+	if form != Insomnia {
+		return d.serve(func(e *edition) *precompressed.Content { return e.files[form] })
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		version := Insomnia
+		if r.URL.Query().Get("format") == "5" {
+			version = InsomniaV5
+		}
+		d.serve(func(e *edition) *precompressed.Content { return e.files[version] }).ServeHTTP(w, r)
+	})
 }
 
 // serve answers with a part of the current edition. That an edition cannot be

@@ -129,19 +129,65 @@ func TestAReadOnlyPageCarriesTheDescriptionAndMayConnectNowhere(t *testing.T) {
 	}
 }
 
-func TestTheDescriptionIsServedWithTagsAndFreshness(t *testing.T) {
+func TestEveryFormIsServedWithTagsAndFreshness(t *testing.T) {
 	t.Parallel()
-	mux := serveMux(newDocs(t, Options{}))
-	for path, mediaType := range map[string]string{"/docs/openapi.json": "application/json", "/docs/openapi.yaml": "application/yaml"} {
+	d := newDocs(t, Options{Description: strings.Repeat("Long enough to be compressed. ", 99)})
+	mux := serveMux(d)
+	for path, want := range map[string]struct {
+		form                  Form
+		mediaType, attachment string
+	}{
+		"/docs/openapi.json":              {JSON, "application/json", ""},
+		"/docs/openapi.yaml":              {YAML, "application/yaml", ""},
+		"/docs/openapi-3.0.json":          {JSON30, "application/json", ""},
+		"/docs/llms.txt":                  {Markdown, "text/plain; charset=utf-8", ""},
+		"/docs/export/collection":         {Postman, "application/json", "postman_collection.json"},
+		"/docs/export/workspace":          {Insomnia, "application/json", "insomnia.json"},
+		"/docs/export/workspace?format=4": {Insomnia, "application/json", "insomnia.json"},
+		"/docs/export/workspace?format=5": {InsomniaV5, "application/yaml", "insomnia.yaml"},
+	} {
+		plain := fetch(mux, path)
+		bytes, err := d.Bytes(want.form)
+		if err != nil || body(t, plain) != string(bytes) {
+			t.Errorf("%s is not the %s form (%v)", path, want.form, err)
+		}
+		disposition := ""
+		if want.attachment != "" {
+			disposition = `attachment; filename="` + want.attachment + `"`
+		}
 		r := fetch(mux, path, "Accept-Encoding", "gzip")
-		if r.StatusCode != 200 || r.Header.Get("Content-Type") != mediaType || r.Header.Get("Content-Encoding") != "gzip" {
+		if r.StatusCode != 200 || r.Header.Get("Content-Type") != want.mediaType || r.Header.Get("Content-Disposition") != disposition || r.Header.Get("Content-Encoding") != "gzip" {
 			t.Errorf("%s: %d %v", path, r.StatusCode, r.Header)
 		}
-		if again := fetch(mux, path, "Accept-Encoding", "gzip", "If-None-Match", r.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+		tag := r.Header.Get("ETag")
+		if tag == "" || strings.HasPrefix(tag, "W/") || tag == plain.Header.Get("ETag") {
+			t.Errorf("%s: ETag %s, without a coding %s", path, tag, plain.Header.Get("ETag"))
+		}
+		if again := fetch(mux, path, "Accept-Encoding", "gzip", "If-None-Match", tag); again.StatusCode != http.StatusNotModified {
 			t.Errorf("%s: %d for its own tag", path, again.StatusCode)
 		}
+		head := httptest.NewRecorder()
+		mux.ServeHTTP(head, httptest.NewRequest("HEAD", path, nil))
+		if head.Code != 200 || head.Body.Len() != 0 || head.Header().Get("Content-Length") != plain.Header.Get("Content-Length") {
+			t.Errorf("HEAD %s: %d, %d bytes, %v", path, head.Code, head.Body.Len(), head.Header())
+		}
+	}
+	if _, err := d.Bytes("docx"); err == nil {
+		t.Error("there is a form that nobody makes")
 	}
 	if r := fetch(mux, "/docs/"); r.StatusCode != http.StatusPermanentRedirect || r.Header.Get("Location") != "/docs" {
 		t.Errorf("/docs/: %d to %s", r.StatusCode, r.Header.Get("Location"))
+	}
+}
+
+func TestExportHintsAreUsedAndNotServed(t *testing.T) {
+	t.Parallel()
+	o := Describe().ID("x").Tags("X").Extension("x-waypost-export", map[string]any{"summary": "Try it"}).Response(204, nil, "")
+	mux := serveMux(newDocs(t, Options{Routes: []Route{{Method: "GET", Path: "/x", Operation: o}}}))
+	for path, shown := range map[string]bool{"/docs/openapi.json": false, "/docs/openapi.yaml": false, "/docs/llms.txt": false, "/docs/export/collection": true, "/docs/export/workspace": true} {
+		page := body(t, fetch(mux, path))
+		if strings.Contains(page, "Try it") != shown || strings.Contains(page, "x-waypost-export") {
+			t.Errorf("%s: %v is not right", path, shown)
+		}
 	}
 }

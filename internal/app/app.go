@@ -14,15 +14,14 @@ import (
 
 	"github.com/waypost/waypost/api"
 	"github.com/waypost/waypost/db"
-	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/jobs"
 	"github.com/waypost/waypost/internal/stats"
-	"github.com/waypost/waypost/internal/token"
+	"github.com/waypost/waypost/internal/telemetry"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
-// Options are what New needs. All fields but Bindings are mandatory.
+// Options are what New needs. All fields but Bindings and ShowMailLinks are mandatory.
 type Options struct {
 	Config config.Config
 	// DB is migrated; it stays the caller's to close.
@@ -30,6 +29,9 @@ type Options struct {
 	Logger *slog.Logger
 	// LookupSecret finds a webhook secret by its variable's name, at each delivery.
 	LookupSecret func(name string) string
+	// ShowMailLinks lets the log show the secret links of mails, so that a developer
+	// can follow them.
+	ShowMailLinks bool
 	// Bindings are the webhook handlers.
 	Bindings []webhook.Binding
 }
@@ -41,6 +43,7 @@ type App struct {
 	handler  http.Handler
 	services *Services
 	jobs     *jobs.Runner
+	metrics  *telemetry.Metrics
 	closers  closers
 }
 
@@ -54,33 +57,49 @@ func New(ctx context.Context, o Options) (*App, error) {
 }
 
 func (a *App) build(ctx context.Context, o Options) error {
-	services, err := newServices(o.DB, o.Logger)
+	services, err := newServices(o.DB, o.Config, o.Logger)
 	if err != nil {
 		return err
 	}
 	a.services = services
-	tokens, err := token.New(ctx, token.Options{
-		DB: o.DB, Issuer: o.Config.URL,
-		SecretKey: []byte(o.Config.SecretKey), PreviousSecretKey: []byte(o.Config.SecretKeyPrevious),
-	})
+	a.closers.add("services", services.Close)
+	tokens, err := newTokens(ctx, services, o.Config)
 	if err != nil {
 		return err
 	}
-	if services.Accounts, err = account.New(account.Options{DB: o.DB, Tokens: tokens}); err != nil {
+	if services.Accounts, err = newAccounts(services, tokens, o.Config, o.Logger, o.ShowMailLinks); err != nil {
 		return err
 	}
-	receiver, err := a.buildWebhooks(o)
+	if err := services.Accounts.ResealSecrets(ctx); err != nil {
+		o.Logger.ErrorContext(ctx, "two-factor secrets that the secret keys don't open; their accounts need a recovery code", "error", err)
+	}
+	a.metrics = telemetry.New()
+	receiver, alerts, err := a.buildWebhooks(o)
 	if err != nil {
 		return err
 	}
-	ingester, err := stats.NewIngester(stats.IngesterOptions{DB: o.DB, Sites: services.Sites})
+	ingester, err := stats.NewIngester(stats.IngesterOptions{DB: o.DB, Sites: services.Sites, Country: services.Countries.Lookup})
 	if err != nil {
 		return err
 	}
 	a.closers.add("collection", ingester.Close)
 	a.jobs, err = jobs.New(jobs.Options{Pool: o.DB.Pool(), Logger: quieter(o.Logger), Tasks: jobs.Tasks{
-		SweepWebhooks: receiver.Sweep,
-		DestroySalts:  ingester.DestroySalts,
+		SweepWebhooks:  receiver.Sweep,
+		AttemptWebhook: receiver.Attempt,
+		ReplayWebhooks: receiver.ContinueBulk,
+		ForgetPayloads: receiver.ForgetPayloads,
+		TrimRejected:   receiver.TrimRejected,
+		CheckAlerts:    alerts.Check,
+		SendAlert:      alerts.Send,
+		MailResetLink:  services.Accounts.MailResetLink,
+		SweepAccounts:  services.Accounts.Sweep,
+		RotateKeys:     tokens.Rotate,
+		DestroySalts:   ingester.DestroySalts,
+		QueueSeals:     services.Rollups.QueueDue,
+		SealDay:        services.Rollups.Seal,
+		FoldVisitors:   services.Rollups.FoldBusy,
+		EraseSite:      services.Eraser.Erase,
+		SweepErasures:  services.Eraser.Sweep,
 	}})
 	if err != nil {
 		return err
@@ -89,23 +108,42 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	a.closers.add("jobs", a.within(a.jobs.Stop))
-	a.handler, err = newHandler(o, api.Options{
+	a.handler, err = newHandler(o, a.metrics.Handler(), api.Options{
 		BaseURL:         strings.TrimRight(o.Config.URL, "/"),
 		Authenticator:   services.Accounts,
 		SiteKeys:        services.Sites,
 		Auth:            services.Accounts,
+		OAuth:           services.Accounts,
+		Identities:      services.Accounts,
+		TwoFactor:       services.Accounts,
+		Registrar:       services.Accounts,
+		Sessions:        services.Accounts,
+		Tokens:          services.Accounts,
+		KeySet:          tokens,
 		Users:           services.Accounts,
 		Posts:           services.Posts,
 		Deliveries:      receiver,
 		Webhooks:        receiver,
+		WebhookEvents:   receiver,
+		Replays:         receiver,
+		WebhookLog:      receiver,
 		Collector:       ingester,
+		Batches:         ingester,
 		Sites:           services.Sites,
+		SiteAdmin:       services.Sites,
+		SiteKeyAdmin:    services.Sites,
+		SiteEraser:      services.Eraser,
+		Drops:           services.Stats,
 		Stats:           services.Stats,
 		HonorDoNotTrack: o.Config.HonorDoNotTrack,
+		Limits: api.Limits{
+			PerKey: o.Config.KeyRate, PerSite: o.Config.SiteRate, PerAddress: o.Config.AddressRate,
+		},
 		Ready: []api.Check{
 			{Name: "database", Test: o.DB.Ping},
 			{Name: "migrations", Test: o.DB.CheckMigrated},
 			{Name: "jobs", Test: a.jobs.Check},
+			{Name: "geoip", State: services.Countries.Describe()},
 		},
 	})
 	return err
@@ -186,22 +224,4 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 	}
 	cleanup.add("service", a.Close)
 	return errors.Join(a.Run(ctx, l), cleanup.run())
-}
-
-// newRegistry holds the providers that are built in.
-func newRegistry(bindings []webhook.Binding) (*webhook.Registry, error) {
-	return webhook.NewRegistry([]webhook.Registration{webhook.Payment(), webhook.CodeHost()}, bindings...)
-}
-
-func (a *App) buildWebhooks(o Options) (*webhook.Receiver, error) {
-	registry, err := newRegistry(o.Bindings)
-	if err != nil {
-		return nil, err
-	}
-	receiver, err := webhook.NewReceiver(webhook.Options{DB: o.DB, Registry: registry, LookupSecret: o.LookupSecret, Logger: o.Logger})
-	if err != nil {
-		return nil, err
-	}
-	a.closers.add("webhook receiver", a.within(receiver.Close))
-	return receiver, nil
 }

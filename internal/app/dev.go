@@ -80,7 +80,7 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 	if err := seed(ctx, &c, pool, env, o); err != nil {
 		return err
 	}
-	a, err := New(ctx, Options{Config: c, DB: pool, Logger: logger, LookupSecret: func(name string) string {
+	a, err := New(ctx, Options{Config: c, DB: pool, Logger: logger, ShowMailLinks: true, LookupSecret: func(name string) string {
 		if v := o.LookupEnv(name); v != "" {
 			return v
 		}
@@ -107,10 +107,14 @@ func seed(ctx context.Context, c *config.Config, pool *db.DB, env *devEnv, o Dev
 		}
 		c.SecretKey = key
 	}
-	services, err := newServices(pool, NewLogger(*c, o.Log))
+	if c.GeoIPDatabase == "" {
+		c.GeoIPDatabase = devCountries(c.DataDir)
+	}
+	services, err := newServices(pool, *c, NewLogger(*c, o.Log))
 	if err != nil {
 		return err
 	}
+	defer services.Close() // what is left open is no concern of a start
 	used := demo.ServicesUsed{Accounts: services.Accounts, Sites: services.Sites, Importer: services.Importer}
 	known := env.get(envAdminPassword)
 	env.set(envURL, c.URL)
@@ -161,6 +165,16 @@ func (e *devEnv) choose(name, given string, makeUp func() string) {
 	}
 }
 
+// devCountries is the country database that `task geoip` puts into the data
+// directory, if it did.
+func devCountries(dir string) string {
+	path := filepath.Join(dir, "country.mmdb")
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
 // devSecretKey reads the key of an earlier run, or makes one.
 func devSecretKey(dir string) (string, error) {
 	path := filepath.Join(dir, secretKeyFile)
@@ -200,8 +214,8 @@ func printTable(out io.Writer, c config.Config, env *devEnv, private bool) {
 Waypost is ready.
 
   Service        %[1]s
-  Documentation  %[1]s/docs
-  Description    %[1]s/docs/openapi.json
+  Documentation  %[1]s%[8]s
+  Description    %[1]s%[8]s/openapi.json
   Administrator  %[2]s  password %[3]s
   Database       %[4]s
   All values     %[5]s
@@ -209,7 +223,7 @@ Waypost is ready.
 Try one line of each area:
 
   # documentation: the service describes itself
-  curl -s %[1]s/docs/openapi.yaml | head -n 20
+  curl -s %[1]s%[8]s/openapi.yaml | head -n 20
 
   # webhooks: a signed delivery; paste it again within the second and it is skipped
   id=evt_$(date +%%s); t=$(date +%%s); body='{"id":"'$id'","type":"payment.succeeded"}'; curl -s %[1]s/webhooks/payment -d "$body" -H "Payment-Signature: t=$t,v1=$(printf '%%s' "$t.$body" | openssl dgst -sha256 -hmac %[6]s | sed 's/^.* //')"
@@ -218,5 +232,5 @@ Try one line of each area:
   curl -s '%[1]s/api/stats/summary?compare=true' -H 'X-Analytics-API-Key: %[7]s'
 
 Ctrl-C stops it; the data stays.
-`, env.get(envURL), env.get(envAdminEmail), env.get(envAdminPassword), database, file, quote(env.get(envPaymentSecret)), env.get(envAPIKey))
+`, env.get(envURL), env.get(envAdminEmail), env.get(envAdminPassword), database, file, quote(env.get(envPaymentSecret)), env.get(envAPIKey), c.Docs.Prefix)
 }

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,7 +17,7 @@ import (
 
 // newHandler puts the operations, the plain handlers and the documentation on one
 // router.
-func newHandler(o Options, services api.Options) (http.Handler, error) {
+func newHandler(o Options, metrics http.Handler, services api.Options) (http.Handler, error) {
 	r := chi.NewRouter()
 	u, err := url.Parse(services.BaseURL)
 	if err != nil {
@@ -30,40 +32,59 @@ func newHandler(o Options, services api.Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	docs, err := mount(r, services)
+	docs, err := mount(r, o.Config.Docs, services)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range docs.Routes() {
 		r.Method(http.MethodGet, e.Pattern, e.Handler)
 	}
+	if o.Config.MetricsToken != "" {
+		r.Method(http.MethodGet, "/metrics", requireToken(o.Config.MetricsToken, metrics))
+	}
 	return r, nil
 }
 
 // mount adds the operations to r and derives the documentation from them.
-func mount(r chi.Router, services api.Options) (*apidoc.Docs, error) {
+func mount(r chi.Router, c config.Docs, services api.Options) (*apidoc.Docs, error) {
+	services.DocsPath = c.Prefix
 	described, err := api.Mount(r, services)
 	if err != nil {
 		return nil, err
 	}
 	var routes []apidoc.Route
-	err = chi.Walk(r, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		routes = append(routes, apidoc.Route{Method: method, Path: route})
+	err = chi.Walk(r, func(method, route string, h http.Handler, middlewares ...func(http.Handler) http.Handler) error {
+		routes = append(routes, apidoc.Route{Method: method, Path: route, Operation: apidoc.OperationOf(h, middlewares...)})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return apidoc.New(apidoc.Options{
-		API:         described.OpenAPI(),
-		Routes:      routes,
-		Title:       api.Title,
-		Version:     api.Version,
-		Description: api.Description,
-		UI:          apidoc.Primary,
-		Auth:        apidoc.BearerJWT(),
-		Models:      api.Models(),
+	ui := apidoc.Primary
+	if c.UI == "alternate" {
+		ui = apidoc.Alternate
+	}
+	docs, err := apidoc.New(apidoc.Options{
+		API:             described.OpenAPI(),
+		Routes:          routes,
+		Prefix:          c.Prefix,
+		Title:           cmp.Or(c.Title, api.Title),
+		Version:         cmp.Or(c.Version, api.Version),
+		Description:     cmp.Or(c.Description, described.OpenAPI().Info.Description),
+		UI:              ui,
+		Theme:           c.Theme,
+		Auth:            apidoc.BearerJWT(),
+		Models:          api.Models(),
+		Webhooks:        api.Webhooks(),
+		DevMode:         c.DevMode,
+		ReadOnly:        c.ReadOnly,
+		ExcludeRoutes:   c.ExcludeRoutes,
+		ExcludePrefixes: c.ExcludePrefixes,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("%w; settings are in the variables WAYPOST_DOCS_*", err)
+	}
+	return docs, nil
 }
 
 // Describe makes the documentation without a database: the operations are
@@ -73,5 +94,5 @@ func Describe(c config.Config) (*apidoc.Docs, error) {
 	if base == "" {
 		base = "http://" + c.Addr
 	}
-	return mount(chi.NewRouter(), api.Options{BaseURL: strings.TrimRight(base, "/")})
+	return mount(chi.NewRouter(), c.Docs, api.Options{BaseURL: strings.TrimRight(base, "/")})
 }

@@ -43,7 +43,7 @@ type Answer struct {
 
 // SendWebhook signs a delivery as its provider would and posts it.
 func SendWebhook(ctx context.Context, c config.Config, o SendOptions) (Answer, error) {
-	registry, err := newRegistry(nil)
+	registry, err := newRegistry(c, o.LookupEnv, nil)
 	if err != nil {
 		return Answer{}, err
 	}

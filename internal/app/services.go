@@ -10,8 +10,10 @@ import (
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/content"
+	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/stats/country"
 )
 
 // Services are the domains that need nothing but the database: what commands
@@ -23,6 +25,11 @@ type Services struct {
 	Sites    *site.Service
 	Importer *stats.Importer
 	Stats    *stats.Service
+	Eraser   *stats.Eraser
+	// Countries is nil without a database.
+	Countries *country.Database
+	Rollups   *stats.Rollups
+	Queue     *queue.Queue
 
 	closers closers
 }
@@ -42,36 +49,59 @@ func OpenServices(ctx context.Context, c config.Config) (*Services, error) {
 		return nil, errors.Join(err, cleanup.run())
 	}
 	cleanup.add("connection pool", func() error { pool.Close(); return nil })
-	s, err := newServices(pool, logger)
+	s, err := newServices(pool, c, logger)
 	if err != nil {
 		return nil, errors.Join(err, cleanup.run())
 	}
-	s.closers = cleanup
+	s.closers = append(cleanup, s.closers...)
 	return s, nil
 }
 
 // Close lets go of the database.
 func (s *Services) Close() error { return s.closers.run() }
 
-func newServices(pool *db.DB, logger *slog.Logger) (*Services, error) {
+func newServices(pool *db.DB, c config.Config, logger *slog.Logger) (*Services, error) {
 	s := &Services{DB: pool}
-	var err error
-	if s.Accounts, err = account.New(account.Options{DB: pool}); err != nil {
-		return nil, err
-	}
-	if s.Posts, err = content.New(content.Options{DB: pool}); err != nil {
-		return nil, err
-	}
-	if s.Sites, err = site.New(site.Options{DB: pool, Logger: logger}); err != nil {
-		return nil, err
-	}
-	if s.Importer, err = stats.NewImporter(stats.ImporterOptions{DB: pool, Secrets: s.Sites}); err != nil {
-		return nil, err
-	}
-	if s.Stats, err = stats.NewService(stats.ServiceOptions{DB: pool}); err != nil {
-		return nil, err
+	if err := s.build(c, logger); err != nil {
+		return nil, errors.Join(err, s.closers.run())
 	}
 	return s, nil
+}
+
+func (s *Services) build(c config.Config, logger *slog.Logger) error {
+	pool := s.DB
+	var err error
+	if c.GeoIPDatabase != "" {
+		if s.Countries, err = country.Open(c.GeoIPDatabase); err != nil {
+			return fmt.Errorf("WAYPOST_GEOIP_DATABASE: %w", err)
+		}
+		s.closers.add("country database", s.Countries.Close)
+	}
+	if s.Accounts, err = account.New(account.Options{DB: pool}); err != nil {
+		return err
+	}
+	if s.Posts, err = content.New(content.Options{DB: pool}); err != nil {
+		return err
+	}
+	if s.Sites, err = site.New(site.Options{DB: pool, Logger: logger}); err != nil {
+		return err
+	}
+	if s.Importer, err = stats.NewImporter(stats.ImporterOptions{DB: pool, Secrets: s.Sites, Country: s.Countries.Lookup}); err != nil {
+		return err
+	}
+	if s.Stats, err = stats.NewService(stats.ServiceOptions{DB: pool}); err != nil {
+		return err
+	}
+	if s.Queue, err = queue.New(logger); err != nil {
+		return err
+	}
+	if s.Rollups, err = stats.NewRollups(stats.RollupsOptions{DB: pool, Sites: s.Sites, Jobs: s.Queue}); err != nil {
+		return err
+	}
+	if s.Eraser, err = stats.NewEraser(stats.EraserOptions{DB: pool, Queue: s.Queue}); err != nil {
+		return err
+	}
+	return nil
 }
 
 // closers are cleanups in the order of what they clean up; run drains them in

@@ -21,6 +21,10 @@ type Config struct {
 	RequestTimeout  time.Duration  `env:"WAYPOST_REQUEST_TIMEOUT" flag:"request-timeout" for:"server" envDefault:"30s" help:"Longest time that one request may take"`
 	ShutdownTimeout time.Duration  `env:"WAYPOST_SHUTDOWN_TIMEOUT" flag:"shutdown-timeout" for:"server" envDefault:"20s" help:"Longest wait for requests and jobs in flight when stopping"`
 	HonorDoNotTrack bool           `env:"WAYPOST_HONOR_DNT" flag:"honor-dnt" for:"server" envDefault:"true" help:"Count nothing for visitors who send DNT: 1 or Sec-GPC: 1"`
+	GeoIPDatabase   string         `env:"WAYPOST_GEOIP_DATABASE" flag:"geoip-database" for:"database" help:"Country database in MaxMind's format (.mmdb); without one visitors have no country"`
+	KeyRate         int            `env:"WAYPOST_KEY_RATE" flag:"key-rate" for:"server" envDefault:"12000" help:"Requests per minute with one of a site's secret keys; 0 is without limit"`
+	SiteRate        int            `env:"WAYPOST_SITE_RATE" flag:"site-rate" for:"server" envDefault:"600000" help:"Hits per minute that the pages of one site may report; 0 is without limit"`
+	AddressRate     int            `env:"WAYPOST_ADDRESS_RATE" flag:"address-rate" for:"server" envDefault:"12000" help:"Hits per minute that may come from one address; 0 is without limit"`
 	LogLevel        string         `env:"WAYPOST_LOG_LEVEL" flag:"log-level" for:"server" envDefault:"info" help:"debug, info, warn or error"`
 	LogFormat       string         `env:"WAYPOST_LOG_FORMAT" flag:"log-format" for:"server" help:"json or text; by default text in dev and json elsewhere"`
 
@@ -33,7 +37,43 @@ type Config struct {
 	SecretKey         string `env:"WAYPOST_SECRET_KEY" help:"32 bytes or more that wrap signing keys; required by serve"`
 	SecretKeyPrevious string `env:"WAYPOST_SECRET_KEY_PREVIOUS" help:"The former secret key, which still unwraps while keys are rotated"`
 
-	Dev Dev
+	ConfigFile   string `env:"WAYPOST_CONFIG" flag:"config" for:"server" help:"YAML file that declares webhook providers and handlers"`
+	MetricsToken string `env:"WAYPOST_METRICS_TOKEN" help:"Bearer token that GET /metrics takes, 16 characters or more; without it there is no such path"`
+
+	Accounts Accounts
+	OAuth    OAuth
+	Webhooks Webhooks
+	Docs     Docs
+	Dev      Dev
+}
+
+// Accounts are the settings of sign-in.
+type Accounts struct {
+	RefreshGrace    time.Duration `env:"WAYPOST_REFRESH_GRACE" flag:"refresh-grace" for:"server" envDefault:"0s" help:"For how long a refresh token may be used once more, up to 10s, for clients that refresh twice at once; 0s ends the session instead"`
+	RequireAdmin2FA bool          `env:"WAYPOST_REQUIRE_ADMIN_2FA" flag:"require-admin-2fa" for:"server" help:"Administrators without two-factor authentication can do nothing but set it up"`
+}
+
+// Webhooks are the settings of the retention of events, and of the alert about a
+// provider whose events keep failing.
+type Webhooks struct {
+	AlertStreak   int    `env:"WAYPOST_WEBHOOK_ALERT_STREAK" flag:"webhook-alert-streak" for:"server" envDefault:"5" help:"How many of a provider's newest webhook events in a row must have failed for an alert"`
+	AlertURL      string `env:"WAYPOST_WEBHOOK_ALERT_URL" help:"Where the alert is posted, as a signed Standard Webhooks delivery; without it there is none"`
+	RetentionDays int    `env:"WAYPOST_WEBHOOK_RETENTION_DAYS" flag:"webhook-retention-days" for:"server" envDefault:"0" help:"After how many days the payloads of handled webhook events are emptied; their rows stay; 0 is never"`
+	AlertSecret   string `env:"WAYPOST_WEBHOOK_ALERT_SECRET" help:"The alert's signing secret: a key in base64, with or without whsec_ before it"`
+}
+
+// Docs are the settings of the documentation. What is empty is the API's own.
+type Docs struct {
+	Prefix          string   `env:"WAYPOST_DOCS_PREFIX" flag:"docs-prefix" for:"server" envDefault:"/docs" help:"URL path of the documentation"`
+	Title           string   `env:"WAYPOST_DOCS_TITLE" flag:"docs-title" for:"server" help:"Title in the API description; by default the API's own"`
+	Version         string   `env:"WAYPOST_DOCS_VERSION" flag:"docs-version" for:"server" help:"Version in the API description; by default the API's own"`
+	Description     string   `env:"WAYPOST_DOCS_DESCRIPTION" flag:"docs-description" for:"server" help:"Introduction in the API description, in Markdown; by default the API's own"`
+	UI              string   `env:"WAYPOST_DOCS_UI" flag:"docs-ui" for:"server" envDefault:"primary" help:"Interactive documentation shown by default: primary (Scalar) or alternate (Swagger UI)"`
+	Theme           string   `env:"WAYPOST_DOCS_THEME" flag:"docs-theme" for:"server" envDefault:"kepler" help:"Theme of the primary UI"`
+	DevMode         bool     `env:"WAYPOST_DOCS_DEV_MODE" flag:"docs-dev-mode" for:"server" help:"Make the documentation anew for each request"`
+	ReadOnly        bool     `env:"WAYPOST_DOCS_READ_ONLY" flag:"docs-read-only" for:"server" help:"No sending of requests from the interactive documentation"`
+	ExcludeRoutes   []string `env:"WAYPOST_DOCS_EXCLUDE_ROUTES" flag:"docs-exclude-routes" for:"server" help:"Globs, separated by commas, of paths that the documentation leaves out: * within a segment, ** across"`
+	ExcludePrefixes []string `env:"WAYPOST_DOCS_EXCLUDE_PREFIXES" flag:"docs-exclude-prefixes" for:"server" help:"Beginnings, separated by commas, of paths that the documentation leaves out"`
 }
 
 // Dev is what dev seeds; a value that is set wins over one that dev makes up.
@@ -48,6 +88,9 @@ type Dev struct {
 
 // minSecretKey is the least length of WAYPOST_SECRET_KEY in bytes.
 const minSecretKey = 32
+
+// minMetricsToken is the least length of WAYPOST_METRICS_TOKEN in bytes.
+const minMetricsToken = 16
 
 // ServeErrors lists what serve lacks, one sentence per variable, each naming it.
 func (c Config) ServeErrors() []string {

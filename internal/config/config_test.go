@@ -49,6 +49,13 @@ func TestAWrongValueIsRefusedByItsVariablesName(t *testing.T) {
 		"WAYPOST_REQUEST_TIMEOUT=soon":        "WAYPOST_REQUEST_TIMEOUT",
 		"WAYPOST_LOG_LEVEL=loud":              "WAYPOST_LOG_LEVEL",
 		"WAYPOST_DATABASE_MAX_CONNS=1":        "WAYPOST_DATABASE_MAX_CONNS",
+		"WAYPOST_DOCS_UI=swagger":             "WAYPOST_DOCS_UI",
+		"WAYPOST_DOCS_READ_ONLY=perhaps":      "WAYPOST_DOCS_READ_ONLY",
+		"WAYPOST_METRICS_TOKEN=short":         "WAYPOST_METRICS_TOKEN",
+		"WAYPOST_WEBHOOK_ALERT_STREAK=0":      "WAYPOST_WEBHOOK_ALERT_STREAK",
+		"WAYPOST_WEBHOOK_ALERT_STREAK=many":   "WAYPOST_WEBHOOK_ALERT_STREAK",
+		"WAYPOST_WEBHOOK_ALERT_URL=/alert":    "WAYPOST_WEBHOOK_ALERT_URL",
+		"WAYPOST_WEBHOOK_ALERT_URL=http://x/": "WAYPOST_WEBHOOK_ALERT_SECRET",
 		"WAYPOST_SECRET_KYE=x":                "did you mean WAYPOST_SECRET_KEY?",
 	} {
 		if _, err := config.Read([]string{name}, nil); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,18 +1,24 @@
 package config
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agnivade/levenshtein"
 	"github.com/caarlos0/env/v11"
 )
 
 const prefix = "WAYPOST_"
+
+// maxRefreshGrace is the longest WAYPOST_REFRESH_GRACE.
+const maxRefreshGrace = 10 * time.Second
 
 // Setting is one line of `waypost help config`.
 type Setting struct {
@@ -76,16 +82,50 @@ func (c Config) validate() error {
 	if !slices.Contains([]string{"", "json", "text"}, c.LogFormat) {
 		errs = append(errs, fmt.Errorf("WAYPOST_LOG_FORMAT: %q is neither json nor text", c.LogFormat))
 	}
+	if !slices.Contains([]string{"primary", "alternate"}, c.Docs.UI) {
+		errs = append(errs, fmt.Errorf("WAYPOST_DOCS_UI: %q is neither primary nor alternate", c.Docs.UI))
+	}
 	if c.RequestTimeout <= 0 {
 		errs = append(errs, errors.New("WAYPOST_REQUEST_TIMEOUT must be positive"))
 	}
 	if c.ShutdownTimeout <= 0 {
 		errs = append(errs, errors.New("WAYPOST_SHUTDOWN_TIMEOUT must be positive"))
 	}
+	for name, rate := range map[string]int{"WAYPOST_KEY_RATE": c.KeyRate, "WAYPOST_SITE_RATE": c.SiteRate, "WAYPOST_ADDRESS_RATE": c.AddressRate} {
+		if rate < 0 {
+			errs = append(errs, fmt.Errorf("%s can't be negative", name))
+		}
+	}
+	if c.Webhooks.RetentionDays < 0 || c.Webhooks.RetentionDays > 36500 {
+		errs = append(errs, errors.New("WAYPOST_WEBHOOK_RETENTION_DAYS must be 0 to 36500"))
+	}
+	if c.Accounts.RefreshGrace < 0 || c.Accounts.RefreshGrace > maxRefreshGrace {
+		errs = append(errs, fmt.Errorf("WAYPOST_REFRESH_GRACE must be from 0s to %s", maxRefreshGrace))
+	}
 	if c.MaxConns < 4 {
 		errs = append(errs, errors.New("WAYPOST_DATABASE_MAX_CONNS must be 4 or more: jobs hold connections of their own"))
 	}
-	return errors.Join(errs...)
+	if c.MetricsToken != "" && len(c.MetricsToken) < minMetricsToken {
+		errs = append(errs, fmt.Errorf("WAYPOST_METRICS_TOKEN is weak: it has fewer than %d characters", minMetricsToken))
+	}
+	return errors.Join(append(errs, c.Webhooks.validate(), c.OAuth.validate())...)
+}
+
+func (w Webhooks) validate() error {
+	if w.AlertStreak < 1 {
+		return errors.New("WAYPOST_WEBHOOK_ALERT_STREAK must be 1 or more")
+	}
+	if w.AlertURL == "" {
+		return nil
+	}
+	if u, err := url.Parse(w.AlertURL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return errors.New("WAYPOST_WEBHOOK_ALERT_URL is not an absolute http(s) URL")
+	}
+	key := strings.TrimRight(strings.TrimPrefix(w.AlertSecret, "whsec_"), "=")
+	if _, err := base64.RawStdEncoding.DecodeString(key); err != nil || key == "" {
+		return errors.New("WAYPOST_WEBHOOK_ALERT_SECRET must be a key in base64 when WAYPOST_WEBHOOK_ALERT_URL is set, such as the output of `openssl rand -base64 32`")
+	}
+	return nil
 }
 
 // parsePrefixes reads ranges separated by commas; a bare address is a range of one.
@@ -142,7 +182,7 @@ func readable(err error) error {
 			continue
 		}
 		name := p.Name
-		for _, t := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Dev]()} {
+		for _, t := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Docs](), reflect.TypeFor[Accounts](), reflect.TypeFor[OAuth](), reflect.TypeFor[Webhooks](), reflect.TypeFor[Dev]()} {
 			if f, ok := t.FieldByName(p.Name); ok {
 				name = f.Tag.Get("env")
 			}

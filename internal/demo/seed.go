@@ -41,6 +41,7 @@ func Admin(ctx context.Context, s ServicesUsed, email, password string, reset bo
 	case errors.Is(err, account.ErrNotFound):
 		_, err = s.Accounts.Create(ctx, account.NewUser{
 			FirstName: "Demo", LastName: "Admin", Email: email, Password: password, Role: identity.Admin,
+			AllowCommonPassword: true, // the developer's own machine
 		})
 		return err
 	case err != nil || !reset:

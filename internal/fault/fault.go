@@ -34,6 +34,7 @@ const (
 	Invalid                      // readable, but breaks a rule
 	RateLimited                  // too many; Error.RetryAfter says when to return
 	Unavailable                  // a dependency is away; Error.RetryAfter says when to return
+	Upstream                     // a service that was asked on the client's behalf failed or answered nonsense
 )
 
 // Codes that several packages share. A domain adds its own beside its errors.

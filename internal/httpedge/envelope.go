@@ -43,6 +43,7 @@ var statuses = map[fault.Kind]int{
 	fault.Invalid:          http.StatusUnprocessableEntity,
 	fault.RateLimited:      http.StatusTooManyRequests,
 	fault.Unavailable:      http.StatusServiceUnavailable,
+	fault.Upstream:         http.StatusBadGateway,
 }
 
 // KindOf is the reverse of the table: the kind that a bare status stands for,

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/go-chi/chi/v5/middleware"
@@ -64,9 +65,18 @@ func identify(newID func() string) func(http.Handler) http.Handler {
 func anonymous(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
-		p := identity.Principal{Kind: identity.KindAnonymous, Address: clientAddress(r), RequestID: RequestID(ctx)}
+		p := identity.Principal{Kind: identity.KindAnonymous, Address: clientAddress(r), UserAgent: userAgent(r), RequestID: RequestID(ctx)}
 		next.ServeHTTP(w, r.WithContext(identity.NewContext(ctx, p)))
 	})
+}
+
+// userAgent is the client's own word, fit to be stored.
+func userAgent(r *http.Request) string {
+	s := r.UserAgent()
+	if len(s) > identity.MaxUserAgent {
+		s = s[:identity.MaxUserAgent]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
 }
 
 // clientAddress is what the trusted proxies say, else the peer's own address.

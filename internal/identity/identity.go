@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Role is what an account may do at large.
@@ -47,9 +48,22 @@ type Principal struct {
 	UserID    int64  // set for KindUser
 	Role      Role   // set for KindUser
 	SessionID string // set when a session vouches for it
-	Address   netip.Addr
-	RequestID string
+	// TokenID is set when an API token vouches for it, which then may do no more
+	// than Scopes say.
+	TokenID int64
+	Scopes  Scopes
+	// MustEnroll says that the account may do nothing but set up two-factor
+	// authentication, which its role needs.
+	MustEnroll bool
+	// SignedInAt is when its holder last proved who he is; set with SessionID.
+	SignedInAt time.Time
+	Address    netip.Addr
+	UserAgent  string // as sent, at most MaxUserAgent bytes of valid UTF-8
+	RequestID  string
 }
+
+// MaxUserAgent is the length in bytes to which a user agent is cut.
+const MaxUserAgent = 256
 
 // System is Waypost acting by itself: a job, a command, a start-up step.
 func System(name string) Principal { return Principal{Kind: KindSystem, ID: name} }
@@ -63,6 +77,20 @@ func Site(id string) Principal { return Principal{Kind: KindSite, ID: id} }
 // Account is a signed-in user.
 func Account(id int64, role Role, session string) Principal {
 	return Principal{Kind: KindUser, ID: strconv.FormatInt(id, 10), UserID: id, Role: role, SessionID: session}
+}
+
+// Token is a bot that an account gave an API token with scopes.
+func Token(id int64, role Role, token int64, scopes Scopes) Principal {
+	p := Account(id, role, "")
+	p.TokenID, p.Scopes = token, scopes
+	return p
+}
+
+// From returns p with the address, user agent and request id of edge, the
+// principal of the request before anybody was known.
+func (p Principal) From(edge Principal) Principal {
+	p.Address, p.UserAgent, p.RequestID = edge.Address, edge.UserAgent, edge.RequestID
+	return p
 }
 
 // Is reports whether p is a signed-in user with one of roles.

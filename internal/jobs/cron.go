@@ -7,7 +7,12 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/riverqueue/river"
+
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/webhook"
 )
 
 // Periodic is one line of the cron table: a task that is safe to repeat, and
@@ -23,15 +28,51 @@ type Periodic struct {
 type Tasks struct {
 	// SweepWebhooks dispatches deliveries that a crash left pending.
 	SweepWebhooks func(context.Context) (int, error)
+	// AttemptWebhook makes one more attempt at an event, and says whether an earlier
+	// run may still be at it; ReplayWebhooks works on a bulk replay, and says whether
+	// it is done.
+	AttemptWebhook func(context.Context, webhook.AttemptJob, int64) (bool, error)
+	ReplayWebhooks func(context.Context, webhook.BulkJob) (bool, error)
+	// ForgetPayloads empties webhook bodies whose retention is over.
+	ForgetPayloads func(context.Context) (int, error)
+	// TrimRejected deletes old entries of the log of refused deliveries.
+	TrimRejected func(context.Context) (int, error)
+	// CheckAlerts starts an alert for each provider whose events keep failing;
+	// SendAlert posts one.
+	CheckAlerts func(context.Context) (int, error)
+	SendAlert   func(context.Context, webhook.AlertJob) error
+	// MailResetLink mails a link to who forgot a password.
+	MailResetLink func(context.Context, account.ResetRequest) error
+	// SweepAccounts deletes ended sessions, expired links and counts; RotateKeys
+	// replaces an old signing key.
+	SweepAccounts func(context.Context) (int, error)
+	RotateKeys    func(context.Context) (int, error)
 	// DestroySalts forgets the salts of days that ended 48 h ago.
 	DestroySalts func(context.Context) (int, error)
+	// QueueSeals queues site days to be sealed, and SealDay seals one. FoldVisitors
+	// keeps the rollups of open days near their events.
+	QueueSeals   func(context.Context) (int, error)
+	SealDay      func(context.Context, stats.SealJob) error
+	FoldVisitors func(context.Context) (int, error)
+	// EraseSite works on the erasure of a deleted site and returns when to go on; 0
+	// when it is done. SweepErasures finds those whose job was lost.
+	EraseSite     func(context.Context, uuid.UUID) (time.Duration, error)
+	SweepErasures func(context.Context) (int, error)
 }
 
 // Table is every periodic task of the service. Each also runs once at start.
 func Table(t Tasks) []Periodic {
 	return []Periodic{
 		{Name: "webhooks.sweep", Every: 30 * time.Second, Run: t.SweepWebhooks},
+		{Name: "webhooks.forget_payloads", Every: time.Hour, Run: t.ForgetPayloads},
+		{Name: "webhooks.trim_rejected", Every: time.Hour, Run: t.TrimRejected},
+		{Name: "webhooks.check_alerts", Every: 30 * time.Second, Run: t.CheckAlerts},
+		{Name: "accounts.sweep", Every: time.Hour, Run: t.SweepAccounts},
+		{Name: "signing_keys.rotate", Every: time.Hour, Run: t.RotateKeys},
 		{Name: "statistics.destroy_salts", Every: time.Hour, Run: t.DestroySalts},
+		{Name: "statistics.seal", Every: 30 * time.Second, Run: t.QueueSeals},
+		{Name: "statistics.fold", Every: 5 * time.Second, Run: t.FoldVisitors},
+		{Name: "sites.erase", Every: 10 * time.Minute, Run: t.SweepErasures},
 	}
 }
 

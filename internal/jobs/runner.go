@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/waypost/waypost/internal/queue"
 )
 
 const (
@@ -23,6 +25,9 @@ const (
 	rescueAfter = 2 * time.Minute
 	// workers is how many jobs run at once in one process.
 	workers = 8
+	// rollupWorkers seal days: they use much of the database, and those of one site
+	// wait for each other.
+	rollupWorkers = 2
 )
 
 // Options configure New. All fields are mandatory.
@@ -49,10 +54,33 @@ func New(o Options) (*Runner, error) {
 	if err := river.AddWorkerSafely(registry, cron); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
+	if o.Tasks.EraseSite == nil || o.Tasks.SealDay == nil || o.Tasks.AttemptWebhook == nil || o.Tasks.ReplayWebhooks == nil || o.Tasks.SendAlert == nil || o.Tasks.MailResetLink == nil {
+		return nil, errors.New("jobs: Tasks need EraseSite, SealDay, AttemptWebhook, ReplayWebhooks, SendAlert and MailResetLink")
+	}
+	if err := river.AddWorkerSafely(registry, &eraseWorker{erase: o.Tasks.EraseSite}); err != nil {
+		return nil, fmt.Errorf("jobs: %w", err)
+	}
+	if err := river.AddWorkerSafely(registry, &sealWorker{seal: o.Tasks.SealDay}); err != nil {
+		return nil, fmt.Errorf("jobs: %w", err)
+	}
+	if err := river.AddWorkerSafely(registry, &attemptWorker{attempt: o.Tasks.AttemptWebhook}); err != nil {
+		return nil, fmt.Errorf("jobs: %w", err)
+	}
+	if err := river.AddWorkerSafely(registry, &replayWorker{replay: o.Tasks.ReplayWebhooks}); err != nil {
+		return nil, fmt.Errorf("jobs: %w", err)
+	}
+	if err := river.AddWorkerSafely(registry, &alertWorker{send: o.Tasks.SendAlert}); err != nil {
+		return nil, fmt.Errorf("jobs: %w", err)
+	}
+	if err := river.AddWorkerSafely(registry, &resetWorker{mail: o.Tasks.MailResetLink}); err != nil {
+		return nil, fmt.Errorf("jobs: %w", err)
+	}
 	client, err := river.NewClient(riverpgxv5.New(o.Pool), &river.Config{
-		Logger:               o.Logger,
-		Workers:              registry,
-		Queues:               map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
+		Logger:  o.Logger,
+		Workers: registry,
+		Queues: map[string]river.QueueConfig{
+			river.QueueDefault: {MaxWorkers: workers}, queue.Webhooks: {MaxWorkers: webhookWorkers}, queue.Rollups: {MaxWorkers: rollupWorkers},
+		},
 		PeriodicJobs:         periodicJobs(table),
 		JobTimeout:           jobTimeout,
 		RescueStuckJobsAfter: rescueAfter,

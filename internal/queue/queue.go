@@ -7,10 +7,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
 )
 
 // Job is what a worker gets: a River argument struct with a stable Kind.
@@ -37,4 +39,55 @@ func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, job Job) error {
 		return fmt.Errorf("queue: insert %s: %w", job.Kind(), err)
 	}
 	return nil
+}
+
+// Entry is a job with its time and place.
+type Entry struct {
+	Job Job
+	// Lane names the workers that take it; "" is the default ones. Lanes don't hold
+	// each other up.
+	Lane string
+	// At is when it may be worked; the zero value is at once.
+	At time.Time
+}
+
+// Webhooks is the lane of what handles and forwards webhook events.
+const Webhooks = "webhooks"
+
+// Rollups is the lane of what counts whole days anew.
+const Rollups = "rollups"
+
+// InsertUnique adds jobs to a lane, but none that waits there or is being worked
+// with the same arguments already.
+func (q *Queue) InsertUnique(ctx context.Context, tx pgx.Tx, lane string, jobs []Job) error {
+	params := make([]river.InsertManyParams, len(jobs))
+	for i, job := range jobs {
+		params[i] = river.InsertManyParams{Args: job, InsertOpts: &river.InsertOpts{Queue: lane, UniqueOpts: river.UniqueOpts{
+			ByArgs: true,
+			ByState: []rivertype.JobState{
+				rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable, rivertype.JobStateRunning, rivertype.JobStateScheduled,
+			},
+		}}}
+	}
+	if _, err := q.client.InsertManyTx(ctx, tx, params); err != nil {
+		return fmt.Errorf("queue: insert %d jobs: %w", len(jobs), err)
+	}
+	return nil
+}
+
+// InsertMany is Insert for several; it returns the jobs' ids in their order.
+func (q *Queue) InsertMany(ctx context.Context, tx pgx.Tx, entries []Entry) ([]int64, error) {
+	params := make([]river.InsertManyParams, len(entries))
+	for i, e := range entries {
+		params[i] = river.InsertManyParams{Args: e.Job, InsertOpts: &river.InsertOpts{Queue: e.Lane, ScheduledAt: e.At}}
+	}
+	inserted, err := q.client.InsertManyTx(ctx, tx, params)
+	if err != nil {
+		return nil, fmt.Errorf("queue: insert %d jobs: %w", len(entries), err)
+	}
+	ids := make([]int64, len(inserted))
+	for i, job := range inserted {
+		ids[i] = job.Job.ID
+	}
+	return ids, nil
 }

@@ -33,7 +33,7 @@ func (s *Service) AuthenticateKey(ctx context.Context, presented string) (Site, 
 	if subtle.ConstantTimeCompare(row.SiteApiKey.KeySha256, sum) != 1 {
 		return Site{}, Key{}, ErrAPIKey
 	}
-	found, err := s.site(row.Site)
+	found, err := s.site(ctx, row.Site)
 	if err != nil {
 		return Site{}, Key{}, err
 	}

@@ -38,6 +38,12 @@ func (r *recent) put(id uuid.UUID, s Site, read time.Time) {
 	r.sites[id] = recentSite{site: s, read: read}
 }
 
+func (r *recent) drop(id uuid.UUID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sites, id)
+}
+
 // zones keeps what time.LoadLocation reads and parses from a file each time.
 // Only names that were valid once are asked for, so their number is bounded.
 type zones struct {

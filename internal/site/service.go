@@ -106,7 +106,7 @@ func (s *Service) Create(ctx context.Context, name, domain, timezone string) (Si
 	if err != nil {
 		return Site{}, err
 	}
-	return s.site(row)
+	return s.site(ctx, row)
 }
 
 // List returns at most limit sites that are older than before, newest first. The
@@ -121,7 +121,7 @@ func (s *Service) List(ctx context.Context, before uuid.UUID, limit int) ([]Site
 	}
 	sites := make([]Site, len(rows))
 	for i, row := range rows {
-		if sites[i], err = s.site(row); err != nil {
+		if sites[i], err = s.site(ctx, row); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Service) Find(ctx context.Context, id uuid.UUID) (Site, error) {
 	if err != nil {
 		return Site{}, db.NotFound(err, ErrNoSite)
 	}
-	return s.site(row)
+	return s.site(ctx, row)
 }
 
 // BySiteKey returns the site of a public key, or ErrSiteKey. The answer may be
@@ -178,13 +178,20 @@ func (s *Service) ForgetImport(ctx context.Context, id uuid.UUID) error {
 	})
 }
 
-func (s *Service) site(row dbsqlc.Site) (Site, error) {
+func (s *Service) site(ctx context.Context, row dbsqlc.Site) (Site, error) {
 	zone, err := s.zones.load(row.Timezone)
 	if err != nil {
 		return Site{}, err
 	}
-	return Site{
+	of := Site{
 		ID: row.ID, Name: row.Name, Domain: row.Domain, Zone: zone, Key: row.SiteKey,
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
-	}, nil
+	}
+	if row.HasZoneHistory {
+		if of.Zones, err = s.loadZones(ctx, s.o.DB.Pool(), row.ID); err != nil {
+			return Site{}, err
+		}
+		of.Zone = of.ZoneAt(s.o.Now())
+	}
+	return of, nil
 }

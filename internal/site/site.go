@@ -24,8 +24,11 @@ type Site struct {
 	ID     uuid.UUID // version 7
 	Name   string
 	Domain string // a host name in lower case, without port
-	// Zone is where the site's days begin and end.
+	// Zone is where the site's days begin and end at the time of reading.
 	Zone *time.Location
+	// Zones are the changes of zone, oldest first, the first since ever and the
+	// last maybe yet to come; empty for a site that never changed its zone.
+	Zones []ZoneChange
 	// Key is public: it stands in the site's pages and lets them report visits.
 	Key                  string
 	CreatedAt, UpdatedAt time.Time
@@ -92,10 +95,10 @@ func parseNew(name, domain, timezone string) (newSite, error) {
 	}
 	var ok bool
 	if n.domain, ok = parseDomain(domain); !ok {
-		details["domain"] = "A host name such as example.com, without scheme, port or path."
+		details["domain"] = domainRule
 	}
 	if n.zone, ok = parseZone(timezone); !ok {
-		details["timezone"] = "An IANA time zone such as Europe/Lisbon, or UTC."
+		details["timezone"] = zoneRule
 	}
 	if len(details) > 0 {
 		return newSite{}, fault.Validation(details)
@@ -103,7 +106,11 @@ func parseNew(name, domain, timezone string) (newSite, error) {
 	return n, nil
 }
 
-const nameRule = "From 1 to 100 characters."
+const (
+	nameRule   = "From 1 to 100 characters."
+	domainRule = "A host name such as example.com, without scheme, port or path."
+	zoneRule   = "An IANA time zone such as Europe/Lisbon, or UTC."
+)
 
 func validName(name string) bool {
 	return name != "" && utf8.ValidString(name) && utf8.RuneCountInString(name) <= maxName && !strings.ContainsRune(name, 0)

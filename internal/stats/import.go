@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,6 +39,9 @@ type ImporterOptions struct {
 	Now func() time.Time
 	// Random gives the salts; default crypto/rand.
 	Random io.Reader
+	// Country names the country of an address by its ISO 3166-1 alpha-2 code, ""
+	// where that is unknown; nil knows none.
+	Country func(netip.Addr) string
 	// SessionGap is the longest time between two events of one session; default
 	// 30 minutes, the definition. Another value serves to show that tests notice.
 	SessionGap time.Duration
@@ -56,6 +60,9 @@ func (o ImporterOptions) withDefaults() ImporterOptions {
 	}
 	if o.Random == nil {
 		o.Random = rand.Reader
+	}
+	if o.Country == nil {
+		o.Country = func(netip.Addr) string { return "" }
 	}
 	if o.SessionGap == 0 {
 		o.SessionGap = defaultSessionGap
@@ -120,7 +127,7 @@ func (m *Importer) Import(ctx context.Context, s site.Site, r io.Reader, format 
 	if err != nil {
 		return run.report, err
 	}
-	parser := lineParser{site: s, format: format, clients: m.write.clients, now: m.o.Now}
+	parser := lineParser{site: s, format: format, clients: m.write.clients, now: m.o.Now, country: m.o.Country}
 	err = run.consume(ctx, newLineReader(r), parser)
 	return run.report, err
 }

@@ -88,6 +88,7 @@ type lineParser struct {
 	format  Format
 	clients *client.Parser
 	now     func() time.Time
+	country func(netip.Addr) string
 }
 
 // parse returns the line's visit, or why there is none.
@@ -143,6 +144,9 @@ func (p lineParser) parseLog(line string) (visit, Skip) {
 	}
 	v := newVisit(p.site, r.Time, page, r.Referrer, agent)
 	v.from, v.userAgent = canonicalHost(r.Host), r.UserAgent
+	if address, err := netip.ParseAddr(r.Host); err == nil {
+		v.origin.country = p.country(address)
+	}
 	return v, ""
 }
 
@@ -174,6 +178,7 @@ func (p lineParser) parseJSON(line []byte) (visit, Skip) {
 		if h.Address, err = netip.ParseAddr(e.IP); err != nil {
 			return visit{}, SkipInvalid
 		}
+		h.Country = p.country(h.Address)
 	}
 	// Servers report what had no browser, too; only a live hit must name one.
 	var agent client.Client
@@ -184,7 +189,7 @@ func (p lineParser) parseJSON(line []byte) (visit, Skip) {
 	switch {
 	case err != nil:
 		return visit{}, SkipInvalid
-	case dropped == dropForeign:
+	case dropped == DropForeign:
 		return visit{}, SkipUnknownHost
 	case dropped != counted:
 		return visit{}, SkipBot

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -300,5 +301,5 @@ func lineParserFor(t testing.TB) lineParser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lineParser{site: site.Site{Domain: "example.com", Zone: time.UTC}, clients: clients, now: func() time.Time { return importNow }}
+	return lineParser{site: site.Site{Domain: "example.com", Zone: time.UTC}, clients: clients, now: func() time.Time { return importNow }, country: func(netip.Addr) string { return "" }}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/groupcommit"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
@@ -30,6 +32,9 @@ type IngesterOptions struct {
 	// SessionGap is the longest time between two events of one session; default
 	// 30 minutes, the definition. Another value serves to show that tests notice.
 	SessionGap time.Duration
+	// Country names the country of an address by its ISO 3166-1 alpha-2 code, ""
+	// where that is unknown; nil knows none.
+	Country func(netip.Addr) string
 	// MaxQueued is how many hits may wait to be stored; default 4096.
 	MaxQueued int
 }
@@ -51,6 +56,9 @@ func (o IngesterOptions) withDefaults() IngesterOptions {
 	if o.SessionGap == 0 {
 		o.SessionGap = defaultSessionGap
 	}
+	if o.Country == nil {
+		o.Country = func(netip.Addr) string { return "" }
+	}
 	if o.MaxQueued == 0 {
 		o.MaxQueued = 4096
 	}
@@ -71,6 +79,8 @@ type Ingester struct {
 	o       IngesterOptions
 	write   recorder
 	collect *groupcommit.Group[event, struct{}]
+	batches *groupcommit.Group[reportedBatch, int]
+	drops   *groupcommit.Group[dropKey, struct{}]
 }
 
 // NewIngester makes an Ingester and starts its flushers. Close stops them.
@@ -84,25 +94,52 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 		return nil, err
 	}
 	i.collect = groupcommit.New(groupcommit.Options[event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, Size: eventSize}, i.flush)
+	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{MaxBatch: batchesTogether, MaxQueued: batchesQueued, Size: reportedSize}, i.flushBatches)
+	i.drops = newDropGroup(i.o.DB, i.write.sessions.q)
 	return i, nil
 }
 
 // Collect counts a hit that happened now, and returns after COMMIT. Hits that
 // must not be counted (bots, hosts that are not the site's, DoNotTrack) return
-// nil as well. A hit that breaks a rule is a fault of kind Invalid; a full queue
-// or an absent database one of kind Unavailable.
+// nil as well, after the COMMIT of their count by reason. A hit that breaks a
+// rule is a fault of kind Invalid; a full queue or an absent database one of kind
+// Unavailable.
 func (i *Ingester) Collect(ctx context.Context, s site.Site, h Hit) error {
 	h.At = i.o.Now()
-	v, dropped, err := visitOf(s, h, i.write.clients.Parse(h.UserAgent))
+	v, dropped, err := visitOf(s, i.located(h), i.write.clients.Parse(h.UserAgent))
+	if fault.KindOf(err) == fault.Invalid {
+		dropped = DropInvalid
+	}
+	if dropped != counted {
+		if _, notCounted := i.drops.Submit(ctx, i.dropKey(s, dropped)); notCounted != nil {
+			return notCounted
+		}
+	}
 	if err != nil || dropped != counted {
 		return err
 	}
 	events, err := i.write.place(ctx, s, []visit{v})
 	if err != nil {
-		return err
+		return orGone(err, site.ErrSiteKey)
 	}
 	_, err = i.collect.Submit(ctx, events[0])
+	return orGone(err, site.ErrSiteKey)
+}
+
+// orGone is err, or gone when the site was deleted while the caller remembered it.
+func orGone(err, gone error) error {
+	if errors.Is(err, site.ErrNoSite) {
+		return gone
+	}
 	return err
+}
+
+// located adds the country of the hit's address.
+func (i *Ingester) located(h Hit) Hit {
+	if h.Country == "" && h.Address.IsValid() {
+		h.Country = i.o.Country(h.Address)
+	}
+	return h
 }
 
 // Backfill counts hits with times of their own, in transactions of some
@@ -139,7 +176,7 @@ func (i *Ingester) DestroySalts(ctx context.Context) (int, error) {
 func (i *Ingester) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	return i.collect.Close(ctx)
+	return errors.Join(i.collect.Close(ctx), i.batches.Close(ctx), i.drops.Close(ctx))
 }
 
 // flush is one shared transaction of hits of any sites.

@@ -109,7 +109,7 @@ func (b *dayBook) load(ctx context.Context, s site.Site, instants []time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	missing := missingDays(s.Zone, stored, instants)
+	missing := missingDays(calendar{zone: s.Zone, zones: s.Zones}, stored, instants)
 	if len(missing) > 0 {
 		if err := b.insert(ctx, s, missing); err != nil {
 			return nil, err
@@ -122,8 +122,8 @@ func (b *dayBook) load(ctx context.Context, s site.Site, instants []time.Time) (
 }
 
 // missingDays returns, in order, the days of instants that are not stored.
-func missingDays(zone *time.Location, stored []saltedDay, instants []time.Time) []calendarDay {
-	c := calendar{zone: zone, stored: make([]calendarDay, len(stored))}
+func missingDays(c calendar, stored []saltedDay, instants []time.Time) []calendarDay {
+	c.stored = make([]calendarDay, len(stored))
 	for i, d := range stored {
 		c.stored[i] = d.calendarDay
 	}

@@ -70,16 +70,6 @@ func (p *Props) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// drop is why a hit is accepted and not counted.
-type drop string
-
-const (
-	counted       drop = ""
-	dropBot       drop = "bot"
-	dropForeign   drop = "unknown_host"
-	dropDoNoTrack drop = "do_not_track"
-)
-
 // visit is a hit that counts, before its visitor has a number.
 type visit struct {
 	at              time.Time
@@ -99,7 +89,7 @@ type origin struct {
 
 // visitOf checks a hit that came from agent: it returns what to count, or why nothing is counted, or
 // a fault of kind Invalid that names the fields.
-func visitOf(s site.Site, h Hit, agent client.Client) (visit, drop, error) {
+func visitOf(s site.Site, h Hit, agent client.Client) (visit, Drop, error) {
 	page, ok := splitURL(h.URL)
 	details := map[string]string{}
 	if !ok || strings.ContainsRune(h.URL, 0) {
@@ -111,11 +101,11 @@ func visitOf(s site.Site, h Hit, agent client.Client) (visit, drop, error) {
 	}
 	switch {
 	case !s.Owns(page.host):
-		return visit{}, dropForeign, nil
+		return visit{}, DropForeign, nil
 	case h.DoNotTrack:
-		return visit{}, dropDoNoTrack, nil
+		return visit{}, DropDoNoTrack, nil
 	case agent.Bot:
-		return visit{}, dropBot, nil
+		return visit{}, DropBot, nil
 	}
 	v := newVisit(s, h.At, page, h.Referrer, agent)
 	v.origin.country = h.Country

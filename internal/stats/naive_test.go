@@ -12,6 +12,7 @@ import (
 
 	"github.com/waypost/waypost/e2e/naive"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
 )
 
@@ -20,6 +21,7 @@ type comparison struct {
 	service *stats.Service
 	site    uuid.UUID
 	zone    *time.Location
+	zones   []site.ZoneChange
 	count   *naive.Site
 	limit   int
 	events  []string // names whose properties are compared
@@ -42,7 +44,7 @@ func (c comparison) differences(ctx context.Context, w naive.Window) (string, er
 			report += fmt.Sprintf("%s over %s to %s (-naive +product):\n%s", what, w.From, w.To, diff)
 		}
 	}
-	q := stats.Query{SiteID: c.site, Zone: c.zone, From: w.From, To: w.To, Limit: c.limit, Compare: true}
+	q := stats.Query{SiteID: c.site, Zone: c.zone, Zones: c.zones, From: w.From, To: w.To, Limit: c.limit, Compare: true}
 	previous := c.count.Previous(w)
 
 	summary, err := c.service.Summary(ctx, q)

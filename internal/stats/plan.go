@@ -61,11 +61,13 @@ func (c calendar) series(w window, g Granularity) (plan, error) {
 	var current time.Time // the date that the open bucket starts with
 	c.eachDay(w, func(day, start, end time.Time) bool {
 		if g == ByHour {
-			for from, to := start, start; from.Before(end) && from.Before(w.to); from = to {
-				if to = nextHour(from, c.zone); to.After(end) {
-					to = end
+			hours := hoursOf(start, end, c.zoneOf(start))
+			for i, from := range hours {
+				to := end
+				if i+1 < len(hours) {
+					to = hours[i+1]
 				}
-				if to.After(w.from) {
+				if to.After(w.from) && from.Before(w.to) {
 					p.open(from)
 					p.add(c, w, day, start, end, from, to)
 				}
@@ -129,6 +131,16 @@ func (g Granularity) firstDay(day time.Time) time.Time {
 	default:
 		return day
 	}
+}
+
+// hoursOf returns the starts of the hours of the day [start, end), as zone's
+// clocks have them.
+func hoursOf(start, end time.Time, zone *time.Location) []time.Time {
+	hours := make([]time.Time, 0, 25)
+	for at := start; at.Before(end); at = nextHour(at, zone) {
+		hours = append(hours, at)
+	}
+	return hours
 }
 
 // nextHour returns the end of the hour that zone's clocks show at t, as if they

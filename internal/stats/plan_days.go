@@ -3,6 +3,8 @@ package stats
 import (
 	"slices"
 	"time"
+
+	"github.com/waypost/waypost/internal/site"
 )
 
 // calendarDay is a site day that the calendar has a row for.
@@ -15,7 +17,39 @@ type calendarDay struct {
 // traffic, since a site may change its zone later, and the zone's for all others.
 type calendar struct {
 	zone   *time.Location
-	stored []calendarDay // by day
+	zones  []site.ZoneChange // instead of zone, when the site has changed it
+	stored []calendarDay     // by day
+}
+
+// zoneOf returns the zone whose clocks the day has that starts at t.
+func (c calendar) zoneOf(t time.Time) *time.Location {
+	return site.Site{Zone: c.zone, Zones: c.zones}.ZoneAt(t)
+}
+
+// zoneStart is where day starts by the zones alone. A change of zone is at a
+// midnight of the zone before: the day that begins there lasts until the new
+// zone's next midnight, and a date that the new zone has already left is empty.
+func (c calendar) zoneStart(day time.Time) time.Time {
+	if len(c.zones) == 0 {
+		return zoneDayStart(day, c.zone)
+	}
+	zone := c.zones[0].Zone
+	var since, until time.Time
+	for _, change := range c.zones[1:] {
+		first := dateOf(change.From.In(zone))
+		if day.Before(first) {
+			until = change.From
+			break
+		}
+		if since, zone = change.From, change.Zone; day.Equal(first) {
+			return since
+		}
+	}
+	at := later(zoneDayStart(day, zone), since)
+	if !until.IsZero() {
+		at = earlier(at, until)
+	}
+	return at
 }
 
 // start returns the first instant of day. Days follow one another without a gap
@@ -26,7 +60,7 @@ func (c calendar) start(day time.Time) time.Time {
 	if found {
 		return c.stored[i].start
 	}
-	at := zoneDayStart(day, c.zone)
+	at := c.zoneStart(day)
 	if i > 0 {
 		before := c.stored[i-1]
 		if before.day.AddDate(0, 0, 1).Equal(day) || at.Before(before.end) {
@@ -45,7 +79,7 @@ func (c calendar) find(day time.Time) (int, bool) {
 
 // dayOf returns the day that holds the instant t.
 func (c calendar) dayOf(t time.Time) time.Time {
-	day := dateOf(t.In(c.zone))
+	day := dateOf(t.In(c.zoneOf(t)))
 	for c.start(day).After(t) {
 		day = day.AddDate(0, 0, -1)
 	}
@@ -86,23 +120,4 @@ func dateOf(t time.Time) time.Time {
 
 func daysBetween(a, b time.Time) int { return int(b.Sub(a) / (24 * time.Hour)) }
 
-// zoneDayStart returns the first instant at which clocks in zone show day or a
-// later date. Midnight may occur twice (the first counts), or never (the change
-// of clocks that skips it counts); time.Date promises nothing for either.
-func zoneDayStart(day time.Time, zone *time.Location) time.Time {
-	const around = 36 * time.Hour // farther than any offset or change of clocks reaches
-	reached := func(t time.Time) bool { return !dateOf(t.In(zone)).Before(day) }
-	var first time.Time
-	for _, probe := range []time.Time{day.Add(-around), day.Add(around)} {
-		_, offset := probe.In(zone).Zone()
-		t := day.Add(-time.Duration(offset) * time.Second)
-		if reached(t) && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
-	// Past a change of clocks that skipped midnight, the change itself is the start.
-	if change, _ := first.In(zone).ZoneBounds(); !change.IsZero() && change.Before(first) && reached(change) && !reached(change.Add(-1)) {
-		first = change
-	}
-	return first.UTC()
-}
+func zoneDayStart(day time.Time, zone *time.Location) time.Time { return site.DayStart(day, zone) }

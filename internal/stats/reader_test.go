@@ -162,6 +162,11 @@ func storeSession(ctx context.Context, tx pgx.Tx, site uuid.UUID, zone *time.Loc
 			return err
 		}
 	}
+	_, err = tx.Exec(ctx, `insert into session_heads (site_id, day, visitor, session_id, last_at) values ($1, $2, $3, $4, $5)
+		on conflict (site_id, day, visitor) do update set session_id = excluded.session_id, last_at = excluded.last_at`, site, date, visitor, session, last.At)
+	if err != nil {
+		return err
+	}
 	l := first.Labels
 	_, err = tx.Exec(ctx, `insert into sessions (site_id, day, id, visitor, started_at, last_at, pageviews, events, entry_path, exit_path,
 		source, utm_source, utm_medium, utm_campaign, utm_term, utm_content, country, device, browser, os)

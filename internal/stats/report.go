@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/waypost/waypost/internal/site"
 )
 
 // Query says what is asked of one site's traffic.
@@ -11,11 +13,15 @@ type Query struct {
 	SiteID uuid.UUID
 	// Zone is the site's; the days without traffic yet take their bounds from it.
 	Zone *time.Location
+	// Zones are the site's changes of zone, if there were any.
+	Zones []site.ZoneChange
 	// From and To are dates (2024-05-31, whole days of the site) or RFC 3339
 	// timestamps (From inclusive, To exclusive). Both empty mean the last 30 days.
 	From, To string
 	// Limit is the greatest number of rows in each list of an answer, 1 or more.
 	Limit int
+	// Filters restrict what is counted; none count everything.
+	Filters Filters
 	// Compare adds the preceding period of equal length, where an answer has one.
 	Compare bool
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/waypost/waypost/internal/fault"
 )
 
+// defaultLabelCap is the contract's.
+const defaultLabelCap = 10_000
+
 // ServiceOptions configure NewService.
 type ServiceOptions struct {
 	DB *db.DB // mandatory
@@ -22,11 +25,14 @@ type ServiceOptions struct {
 	// LabelCap is how many labels of a dimension keep their name within a site
 	// day; the rest of that day becomes one row (other). Default 10,000.
 	LabelCap int
+	// MaxStale is how many visitors of an open day are added one by one to what its
+	// rollups have; with more of them the day is read from its events. Default 500.
+	MaxStale int
 }
 
 func (o ServiceOptions) validate() error {
-	if o.DB == nil || o.LabelCap < 0 {
-		return errors.New("stats: ServiceOptions need DB, and no negative LabelCap")
+	if o.DB == nil || o.LabelCap < 0 || o.MaxStale < 0 {
+		return errors.New("stats: ServiceOptions need DB, and nothing negative")
 	}
 	return nil
 }
@@ -36,7 +42,10 @@ func (o ServiceOptions) withDefaults() ServiceOptions {
 		o.Now = time.Now
 	}
 	if o.LabelCap == 0 {
-		o.LabelCap = 10_000
+		o.LabelCap = defaultLabelCap
+	}
+	if o.MaxStale == 0 {
+		o.MaxStale = 500
 	}
 	return o
 }
@@ -165,7 +174,7 @@ func (s *Service) Realtime(ctx context.Context, q Query) (int64, error) {
 	now := s.o.Now()
 	p, err := parsePeriod(q.From, q.To, now)
 	if err == nil {
-		_, err = calendar{zone: q.Zone}.window(p)
+		_, err = calendar{zone: q.Zone, zones: q.Zones}.window(p)
 	}
 	if err != nil {
 		return 0, err
@@ -193,8 +202,11 @@ func (s *Service) read(ctx context.Context, q Query, f fold) error {
 }
 
 func (s *Service) snapshot(ctx context.Context, q Query, p period, f fold) error {
+	if err := q.Filters.check(); err != nil {
+		return err
+	}
 	return s.o.DB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		c, err := s.loadCalendar(ctx, tx, q, p)
+		c, days, err := s.loadCalendar(ctx, tx, q, p)
 		if err != nil {
 			return err
 		}
@@ -202,25 +214,33 @@ func (s *Service) snapshot(ctx context.Context, q Query, p period, f fold) error
 		if err != nil {
 			return err
 		}
-		return f(ctx, eventReader{queries: s.queries, tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap}, c, w)
+		if len(q.Filters) > 0 {
+			return f(ctx, filteredReader{tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap, filters: q.Filters}, c, w)
+		}
+		events := eventReader{queries: s.queries, tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap}
+		return f(ctx, &rollupReader{
+			eventReader: events, days: days, maxStale: s.o.MaxStale, labels: newDictionary(s.queries, tx, q.SiteID),
+		}, c, w)
 	})
 }
 
 // loadCalendar reads the site days that p touches, with those of a compared
 // period and of the month or week in which the window begins.
-func (s *Service) loadCalendar(ctx context.Context, tx pgx.Tx, q Query, p period) (calendar, error) {
+func (s *Service) loadCalendar(ctx context.Context, tx pgx.Tx, q Query, p period) (calendar, map[time.Time]*rollupDay, error) {
 	const margin = 2 // days between the dates of UTC and of any zone, rounded up
 	first, last := dateOf(p.from.nominal()).AddDate(0, 0, -margin), dateOf(p.to.nominal()).AddDate(0, 0, margin)
 	if q.Compare {
 		first = first.Add(first.Sub(last))
 	}
-	rows, err := s.queries.ListSiteDays(ctx, tx, q.SiteID, first.AddDate(0, 0, -31), last)
+	rows, err := s.queries.ListRollupDays(ctx, tx, q.SiteID, first.AddDate(0, 0, -31), last)
 	if err != nil {
-		return calendar{}, err
+		return calendar{}, nil, err
 	}
-	c := calendar{zone: q.Zone, stored: make([]calendarDay, len(rows))}
+	c := calendar{zone: q.Zone, zones: q.Zones, stored: make([]calendarDay, len(rows))}
+	days := make(map[time.Time]*rollupDay, len(rows))
 	for i, row := range rows {
-		c.stored[i] = calendarDay{day: row.Day.UTC(), start: row.StartsAt.UTC(), end: row.EndsAt.UTC()}
+		d := newRollupDay(row, c)
+		c.stored[i], days[d.day] = d.calendarDay, d
 	}
-	return c, nil
+	return c, days, nil
 }

@@ -2,12 +2,14 @@ package stats
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/site"
 )
 
 // sessionStore writes batches of events and keeps the sessions exact, whatever
@@ -32,11 +34,44 @@ func (s sessionStore) write(ctx context.Context, tx pgx.Tx, batch []event) error
 	if _, err := tx.Exec(ctx, "set local plan_cache_mode = force_custom_plan"); err != nil {
 		return err
 	}
+	if err := s.shareDays(ctx, tx, batch); err != nil {
+		return err
+	}
 	w := sessionWriter{sessionStore: s, tx: tx, batch: batch, of: make([]int64, len(batch)), folded: foldBatch(batch, s.gap)}
 	if err := w.assign(ctx); err != nil {
 		return err
 	}
 	return w.flush(ctx)
+}
+
+// shareDays keeps the batch's days from being sealed until tx ends, and marks
+// those dirty that are. These locks come before all others of tx.
+func (s sessionStore) shareDays(ctx context.Context, tx pgx.Tx, batch []event) error {
+	var sites []uuid.UUID
+	var days []time.Time
+	seen := make(map[siteDate]bool)
+	for _, e := range batch {
+		if key := (siteDate{e.key.site, e.key.day}); !seen[key] {
+			seen[key] = true
+			sites, days = append(sites, key.site), append(days, key.day)
+		}
+	}
+	rows, err := s.q.ShareSiteDays(ctx, tx, sites, days)
+	if err != nil {
+		return err
+	}
+	if len(rows) < len(seen) {
+		return site.ErrNoSite // erased since the day was looked up
+	}
+	if slices.ContainsFunc(rows, func(r dbsqlc.ShareSiteDaysRow) bool { return r.State == stateSealed }) {
+		return s.q.MarkSiteDaysDirty(ctx, tx, sites, days)
+	}
+	return nil
+}
+
+type siteDate struct {
+	site uuid.UUID
+	day  time.Time
 }
 
 // sessionWriter is the work on one batch.

@@ -145,6 +145,16 @@ func ensureMonth(t testing.TB, d *db.DB, at time.Time) {
 	}
 }
 
+// ensureDay gives the site a day of UTC.
+func ensureDay(t rapid.TB, d *db.DB, site uuid.UUID, day time.Time) {
+	t.Helper()
+	_, err := d.Pool().Exec(context.Background(), `insert into site_days (site_id, day, starts_at, ends_at) values ($1, $2, $3, $4)`,
+		site, day, day, day.AddDate(0, 0, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func checkSessions(t rapid.TB, d *db.DB, events []event) {
 	t.Helper()
 	visitors := make(map[visitorDay]int)
@@ -176,6 +186,7 @@ func TestSessionsAreExactInAnyOrderOfArrival(t *testing.T) {
 	ensureMonth(t, d, time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC))
 	rapid.Check(t, func(rt *rapid.T) {
 		events := drawEvents(rt, uuid.New())
+		ensureDay(rt, d, events[0].key.site, events[0].key.day)
 		for _, batch := range split(rt, rapid.Permutation(events).Draw(rt, "arrival")) {
 			if err := writeBatch(d, batch); err != nil {
 				rt.Fatal(err)
@@ -191,6 +202,7 @@ func TestSessionsAreExactUnderConcurrentWriters(t *testing.T) {
 	ensureMonth(t, d, time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC))
 	rapid.Check(t, func(rt *rapid.T) {
 		events := drawEvents(rt, uuid.New())
+		ensureDay(rt, d, events[0].key.site, events[0].key.day)
 		batches := split(rt, rapid.Permutation(events).Draw(rt, "arrival"))
 		var writers sync.WaitGroup
 		failures := make(chan error, len(batches))
@@ -217,6 +229,7 @@ func TestASessionEndsAfterMoreThanHalfAnHour(t *testing.T) {
 	} {
 		for name, batches := range map[string][][]int{"one batch": {{0, 1}}, "in order": {{0}, {1}}, "the later one first": {{1}, {0}}} {
 			key := visitorDay{site: uuid.New(), day: start.Truncate(24 * time.Hour), visitor: 1}
+			ensureDay(t, d, key.site, key.day)
 			for _, batch := range batches {
 				var events []event
 				for _, i := range batch {

@@ -117,7 +117,7 @@ func TestForgedTokensAreInvalid(t *testing.T) {
 		mac.Write([]byte(input))
 		return input + "." + b64(mac.Sum(nil))
 	}
-	jwks, err := s.JWKS()
+	jwks, err := s.JWKS(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestForgedTokensAreInvalid(t *testing.T) {
 		"inner newline":   parts[0] + ".\n" + parts[1] + "." + parts[2],
 	}
 	for name, raw := range tokens {
-		if _, err := s.VerifyAccess(raw); !errors.Is(err, token.ErrInvalid) {
+		if _, err := s.VerifyAccess(t.Context(), raw); !errors.Is(err, token.ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)
 		}
 	}
@@ -199,7 +199,7 @@ func TestForgedTokensAreInvalid(t *testing.T) {
 		"unused x5t":   signES256(t, key, with(head, "x5t", "AAAA"), body),
 		"unused claim": signES256(t, key, head, with(body, "scope", "all")),
 	} {
-		if _, err := s.VerifyAccess(raw); err != nil {
+		if _, err := s.VerifyAccess(t.Context(), raw); err != nil {
 			t.Errorf("%s: %v; the forgeries prove nothing", name, err)
 		}
 	}
@@ -223,7 +223,7 @@ func TestATokenEndsAtItsExpiry(t *testing.T) {
 		{-time.Minute, token.ErrInvalid},
 	} {
 		c.now = time.Unix(1_800_000_000, 0).Add(tc.after)
-		if _, err := s.VerifyAccess(raw); !errors.Is(err, tc.want) {
+		if _, err := s.VerifyAccess(t.Context(), raw); !errors.Is(err, tc.want) {
 			t.Errorf("%v after issue: %v, want %v", tc.after, err, tc.want)
 		}
 	}
@@ -258,7 +258,7 @@ func TestAnIssuedTokenSaysWhatTheContractNames(t *testing.T) {
 
 func FuzzVerifyAccess(f *testing.F) {
 	s := token.WithoutDatabase(issuer)
-	raw, err := s.IssueAccess(someClaims())
+	raw, err := s.IssueAccess(f.Context(), someClaims())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func FuzzVerifyAccess(f *testing.F) {
 	f.Add("..")
 	f.Add(`{"payload":"e30","signatures":[]}`)
 	f.Fuzz(func(t *testing.T, mutated string) {
-		if _, err := s.VerifyAccess(mutated); err == nil && mutated != raw {
+		if _, err := s.VerifyAccess(t.Context(), mutated); err == nil && mutated != raw {
 			t.Errorf("accepted %q", mutated)
 		}
 	})

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -41,21 +42,32 @@ type Claims struct {
 }
 
 // IssueAccess signs an access token that is good for AccessTTL from now.
-func (s *Service) IssueAccess(c Claims) (string, error) {
+func (s *Service) IssueAccess(ctx context.Context, c Claims) (string, error) {
+	b, err := s.builder(c.UserID, AccessTTL)
+	if err != nil {
+		return "", err
+	}
+	b.Claim(claimSession, c.SessionID.String()).Claim(claimRole, string(c.Role))
+	return s.build(ctx, b, accessType)
+}
+
+// builder starts a token about a user with the claims that every one of ours has.
+func (s *Service) builder(userID int64, ttl time.Duration) (*jwt.Builder, error) {
 	id := make([]byte, 16)
 	if _, err := io.ReadFull(s.opts.Random, id); err != nil {
-		return "", fmt.Errorf("token: id: %w", err)
+		return nil, fmt.Errorf("token: id: %w", err)
 	}
 	now := s.opts.Now()
-	t, err := jwt.NewBuilder().
+	return jwt.NewBuilder().
 		Issuer(s.opts.Issuer).
 		Audience([]string{s.opts.Issuer}).
-		Subject(strconv.FormatInt(c.UserID, 10)).
+		Subject(strconv.FormatInt(userID, 10)).
 		JwtID(base64.RawURLEncoding.EncodeToString(id)).
-		IssuedAt(now).NotBefore(now).Expiration(now.Add(AccessTTL)).
-		Claim(claimSession, c.SessionID.String()).
-		Claim(claimRole, string(c.Role)).
-		Build()
+		IssuedAt(now).NotBefore(now).Expiration(now.Add(ttl)), nil
+}
+
+func (s *Service) build(ctx context.Context, b *jwt.Builder, typ string) (string, error) {
+	t, err := b.Build()
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}
@@ -63,15 +75,16 @@ func (s *Service) IssueAccess(c Claims) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}
-	return s.sign(payload, accessType)
+	return s.sign(ctx, payload, typ)
 }
 
-func (s *Service) sign(payload []byte, typ string) (string, error) {
+func (s *Service) sign(ctx context.Context, payload []byte, typ string) (string, error) {
+	key := s.ring(ctx).signer(s.opts.Now())
 	header := jws.NewHeaders()
-	if err := errors.Join(header.Set(jws.TypeKey, typ), header.Set(jws.KeyIDKey, s.keys.kid)); err != nil {
+	if err := errors.Join(header.Set(jws.TypeKey, typ), header.Set(jws.KeyIDKey, key.kid)); err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}
-	signed, err := jws.Sign(payload, jws.WithKey(algorithm, s.keys.private, jws.WithProtectedHeaders(header)))
+	signed, err := jws.Sign(payload, jws.WithKey(algorithm, key.private, jws.WithProtectedHeaders(header)))
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}
@@ -82,8 +95,8 @@ func (s *Service) sign(payload []byte, typ string) (string, error) {
 // for itself and that is good now. The key is chosen by kid from this service's
 // own, whatever keys or addresses of keys the header carries (RFC 8725 section
 // 3.10). It returns ErrExpired or ErrInvalid.
-func (s *Service) VerifyAccess(raw string) (Claims, error) {
-	payload, err := s.verifySignature(raw, accessType)
+func (s *Service) VerifyAccess(ctx context.Context, raw string) (Claims, error) {
+	payload, err := s.verifySignature(ctx, raw, accessType)
 	if err != nil {
 		return Claims{}, ErrInvalid.Because(err)
 	}
@@ -94,7 +107,7 @@ func (s *Service) VerifyAccess(raw string) (Claims, error) {
 	return s.readClaims(t)
 }
 
-func (s *Service) verifySignature(raw, typ string) ([]byte, error) {
+func (s *Service) verifySignature(ctx context.Context, raw, typ string) ([]byte, error) {
 	if len(raw) > maxLength || !canonical(raw) {
 		return nil, errors.New("not a compact JWS, or over the length limit")
 	}
@@ -106,7 +119,6 @@ func (s *Service) verifySignature(raw, typ string) ([]byte, error) {
 		return nil, errors.New("not one signature")
 	}
 	header := message.Signatures()[0].ProtectedHeaders()
-	public, known := s.keys.public[header.KeyID()]
 	switch {
 	case header.Algorithm() != algorithm:
 		return nil, errors.New("another algorithm")
@@ -114,7 +126,9 @@ func (s *Service) verifySignature(raw, typ string) ([]byte, error) {
 		return nil, errors.New("another type of token")
 	case len(header.Critical()) > 0:
 		return nil, errors.New("critical extensions that are not understood")
-	case !known:
+	}
+	public := s.verifier(ctx, header.KeyID())
+	if public == nil {
 		return nil, errors.New("unknown key")
 	}
 	return jws.Verify([]byte(raw), jws.WithKey(algorithm, public), jws.WithCompact())
@@ -133,6 +147,24 @@ func canonical(raw string) bool {
 }
 
 func (s *Service) readClaims(t jwt.Token) (Claims, error) {
+	userID, err := s.validate(t)
+	if err != nil {
+		return Claims{}, err
+	}
+	sid, err := uuid.Parse(text(t, claimSession))
+	if err != nil {
+		return Claims{}, ErrInvalid.Because(err)
+	}
+	role := identity.Role(text(t, claimRole))
+	if !role.Valid() {
+		return Claims{}, ErrInvalid
+	}
+	return Claims{UserID: userID, SessionID: sid, Role: role}, nil
+}
+
+// validate checks the claims that every token of ours has and returns the user's
+// id. It returns ErrExpired or ErrInvalid.
+func (s *Service) validate(t jwt.Token) (int64, error) {
 	now := s.opts.Now()
 	err := jwt.Validate(t,
 		jwt.WithClock(jwt.ClockFunc(func() time.Time { return now })),
@@ -146,25 +178,17 @@ func (s *Service) readClaims(t jwt.Token) (Claims, error) {
 	)
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired()):
-		return Claims{}, ErrExpired
+		return 0, ErrExpired
 	case err != nil:
-		return Claims{}, ErrInvalid.Because(err)
+		return 0, ErrInvalid.Because(err)
 	case !now.Before(t.Expiration()):
-		return Claims{}, ErrExpired
+		return 0, ErrExpired
 	}
 	userID, err := strconv.ParseInt(t.Subject(), 10, 64)
 	if err != nil || userID <= 0 {
-		return Claims{}, ErrInvalid
+		return 0, ErrInvalid
 	}
-	sid, err := uuid.Parse(text(t, claimSession))
-	if err != nil {
-		return Claims{}, ErrInvalid.Because(err)
-	}
-	role := identity.Role(text(t, claimRole))
-	if !role.Valid() {
-		return Claims{}, ErrInvalid
-	}
-	return Claims{UserID: userID, SessionID: sid, Role: role}, nil
+	return userID, nil
 }
 
 func text(t jwt.Token, claim string) string {

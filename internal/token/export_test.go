@@ -11,12 +11,13 @@ import (
 
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/seal"
 )
 
 // PlantKey stores a signing key that the test knows.
 func PlantKey(ctx context.Context, o Options, kid string, key *ecdsa.PrivateKey) error {
 	o = o.withDefaults()
-	w, err := newWrapper(o.SecretKey)
+	sealer, err := seal.New(sealPurpose, o.SecretKey, nil)
 	if err != nil {
 		return err
 	}
@@ -24,7 +25,7 @@ func PlantKey(ctx context.Context, o Options, kid string, key *ecdsa.PrivateKey)
 	if err != nil {
 		return err
 	}
-	wrapped, err := w.wrap(plain, kid, o.Random)
+	sealed, err := sealer.Seal(plain, kid, o.Random)
 	if err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func PlantKey(ctx context.Context, o Options, kid string, key *ecdsa.PrivateKey)
 	}
 	return o.DB.InTx(ctx, identity.System("test"), func(ctx context.Context, tx pgx.Tx) error {
 		return dbsqlc.New().InsertSigningKey(ctx, tx, dbsqlc.InsertSigningKeyParams{
-			Kid: kid, PublicKey: spki, PrivateKey: wrapped, WrappingKeyID: w.id, CreatedAt: o.Now(),
+			Kid: kid, PublicKey: spki, PrivateKey: sealed.Box, WrappingKeyID: sealed.KeyID, CreatedAt: o.Now(), SignsFrom: o.Now(),
 		})
 	})
 }
@@ -45,8 +46,11 @@ func WithoutDatabase(issuer string) *Service {
 	if err != nil {
 		panic(err)
 	}
-	return &Service{
-		opts: Options{Issuer: issuer}.withDefaults(),
-		keys: keyring{kid: "k", private: key, public: map[string]*ecdsa.PublicKey{"k": &key.PublicKey}},
-	}
+	s := &Service{opts: Options{Issuer: issuer}.withDefaults()}
+	s.keys.Store(&keyring{
+		signers:  []signer{{kid: "k", private: key}},
+		public:   map[string]verifier{"k": {public: &key.PublicKey}},
+		loadedAt: s.opts.Now(),
+	})
+	return s
 }

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,11 +11,17 @@ import (
 )
 
 // JWKS returns the JSON Web Key Set (RFC 7517) of the public keys that verify
-// this service's tokens.
-func (s *Service) JWKS() ([]byte, error) {
+// this service's tokens, the next one's included. A copy is good for
+// JWKSMaxAge.
+func (s *Service) JWKS(ctx context.Context) ([]byte, error) {
 	set := jwk.NewSet()
-	for _, kid := range slices.Sorted(maps.Keys(s.keys.public)) {
-		key, err := jwk.FromRaw(s.keys.public[kid])
+	ring, now := s.ring(ctx), s.opts.Now()
+	for _, kid := range slices.Sorted(maps.Keys(ring.public)) {
+		public := ring.verifier(kid, now)
+		if public == nil {
+			continue // retired since the keys were read
+		}
+		key, err := jwk.FromRaw(public)
 		if err != nil {
 			return nil, fmt.Errorf("token: %w", err)
 		}

@@ -9,66 +9,107 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/lestrrat-go/jwx/v2/jwk"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/seal"
 )
 
-// keyring is the one key that signs and every key that still verifies, by kid.
+// sealPurpose is what private keys are sealed for.
+const sealPurpose = "signing-key wrapping"
+
+// keyring is the keys at one moment: those that sign now or soon, newest first,
+// and every key that verifies, by kid.
 type keyring struct {
-	kid     string
-	private *ecdsa.PrivateKey
-	public  map[string]*ecdsa.PublicKey
+	signers  []signer
+	public   map[string]verifier
+	loadedAt time.Time
 }
 
-func openKeyring(ctx context.Context, o Options) (keyring, error) {
-	current, err := newWrapper(o.SecretKey)
-	if err != nil {
-		return keyring{}, err
-	}
-	wrappers := []wrapper{current}
-	if len(o.PreviousSecretKey) > 0 {
-		previous, err := newWrapper(o.PreviousSecretKey)
-		if err != nil {
-			return keyring{}, err
+type signer struct {
+	kid     string
+	from    time.Time
+	private *ecdsa.PrivateKey
+}
+
+type verifier struct {
+	public *ecdsa.PublicKey
+	// until is when it stops to verify; the zero value is never.
+	until time.Time
+}
+
+// signer returns the key that signs at now.
+func (k *keyring) signer(now time.Time) signer {
+	for _, s := range k.signers {
+		if !s.from.After(now) {
+			return s
 		}
-		wrappers = append(wrappers, previous)
 	}
-	rows, err := loadOrCreate(ctx, o, current)
+	return k.signers[len(k.signers)-1] // clocks that differ: the first key of all
+}
+
+// verifier returns the public key of that name, nil when none verifies at now.
+func (k *keyring) verifier(kid string, now time.Time) *ecdsa.PublicKey {
+	v, known := k.public[kid]
+	if !known || !v.until.IsZero() && !now.Before(v.until) {
+		return nil
+	}
+	return v.public
+}
+
+func openKeyring(ctx context.Context, o Options) (*keyring, error) {
+	sealer, err := seal.New(sealPurpose, o.SecretKey, o.PreviousSecretKey)
 	if err != nil {
-		return keyring{}, err
+		return nil, err
 	}
-	ring := keyring{kid: rows[0].Kid, public: make(map[string]*ecdsa.PublicKey, len(rows))}
+	rows, err := loadOrCreate(ctx, o, sealer)
+	if err != nil {
+		return nil, err
+	}
+	ring := &keyring{public: make(map[string]verifier, len(rows)), loadedAt: o.Now()}
 	for _, row := range rows {
-		if ring.public[row.Kid], err = parsePublic(row.PublicKey); err != nil {
-			return keyring{}, fmt.Errorf("token: public key %s: %w", row.Kid, err)
+		public, err := parsePublic(row.PublicKey)
+		if err != nil {
+			return nil, fmt.Errorf("token: public key %s: %w", row.Kid, err)
 		}
-	}
-	if ring.private, err = unwrapSigningKey(ctx, o, rows[0], wrappers); err != nil {
-		return keyring{}, err
-	}
-	if !ring.private.PublicKey.Equal(ring.public[ring.kid]) {
-		return keyring{}, fmt.Errorf("token: signing key %s: the private key does not belong to the public key", ring.kid)
+		v := verifier{public: public}
+		if row.RetiresAt != nil {
+			v.until = *row.RetiresAt
+		}
+		ring.public[row.Kid] = v
+		if n := len(ring.signers); n > 0 && !ring.signers[n-1].from.After(ring.loadedAt) {
+			continue // a newer one signs already
+		}
+		private, err := unwrapSigningKey(ctx, o, row, sealer)
+		if err != nil {
+			return nil, err
+		}
+		if !private.PublicKey.Equal(public) {
+			return nil, fmt.Errorf("token: signing key %s: the private key does not belong to the public key", row.Kid)
+		}
+		ring.signers = append(ring.signers, signer{kid: row.Kid, from: row.SignsFrom, private: private})
 	}
 	return ring, nil
 }
 
-// loadOrCreate returns the keys, the signing one first. The index
-// signing_keys_one_signs lets one of several racing inserts through; the others
-// wait for it, insert nothing and read the winner's key.
-func loadOrCreate(ctx context.Context, o Options, w wrapper) ([]dbsqlc.SigningKey, error) {
+// loadOrCreate returns the keys, newest first. The index signing_keys_one_signs
+// lets one of several racing inserts through; the others wait for it, insert
+// nothing and read the winner's key.
+func loadOrCreate(ctx context.Context, o Options, sealer *seal.Keyring) ([]dbsqlc.SigningKey, error) {
 	var q dbsqlc.Queries
 	rows, err := q.ListSigningKeys(ctx, o.DB.Pool(), o.Now())
 	if err != nil {
-		return nil, fmt.Errorf("token: read the signing keys: %w", err)
+		return nil, fmt.Errorf("token: read the signing keys: %w", db.Translate(err))
 	}
 	if len(rows) > 0 && rows[0].RetiresAt == nil {
 		return rows, nil
 	}
-	fresh, err := newSigningKey(o, w)
+	fresh, err := newSigningKey(o, sealer, o.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +126,9 @@ func loadOrCreate(ctx context.Context, o Options, w wrapper) ([]dbsqlc.SigningKe
 	return rows, nil
 }
 
-// newSigningKey makes a key whose kid is its RFC 7638 thumbprint.
-func newSigningKey(o Options, w wrapper) (dbsqlc.InsertSigningKeyParams, error) {
+// newSigningKey makes a key that signs from that time on, and whose kid is its
+// RFC 7638 thumbprint.
+func newSigningKey(o Options, sealer *seal.Keyring, from time.Time) (dbsqlc.InsertSigningKeyParams, error) {
 	var none dbsqlc.InsertSigningKeyParams
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -105,7 +147,7 @@ func newSigningKey(o Options, w wrapper) (dbsqlc.InsertSigningKeyParams, error) 
 	if err != nil {
 		return none, fmt.Errorf("token: %w", err)
 	}
-	wrapped, err := w.wrap(plain, kid, o.Random)
+	sealed, err := sealer.Seal(plain, kid, o.Random)
 	if err != nil {
 		return none, err
 	}
@@ -113,39 +155,36 @@ func newSigningKey(o Options, w wrapper) (dbsqlc.InsertSigningKeyParams, error) 
 	if err != nil {
 		return none, fmt.Errorf("token: %w", err)
 	}
-	return dbsqlc.InsertSigningKeyParams{Kid: kid, PublicKey: spki, PrivateKey: wrapped, WrappingKeyID: w.id, CreatedAt: o.Now()}, nil
+	return dbsqlc.InsertSigningKeyParams{
+		Kid: kid, PublicKey: spki, PrivateKey: sealed.Box, WrappingKeyID: sealed.KeyID, CreatedAt: o.Now(), SignsFrom: from,
+	}, nil
 }
 
-// unwrapSigningKey decrypts row with the wrapper that it names. What an earlier
-// secret key encrypted is encrypted anew under the first of wrappers, so that the
-// operator can drop the earlier one after one start.
-func unwrapSigningKey(ctx context.Context, o Options, row dbsqlc.SigningKey, wrappers []wrapper) (*ecdsa.PrivateKey, error) {
-	for i, w := range wrappers {
-		if w.id != row.WrappingKeyID {
-			continue
-		}
-		plain, err := w.unwrap(row.PrivateKey, row.Kid)
-		if err != nil {
+// unwrapSigningKey decrypts row. What the previous secret key sealed is sealed
+// anew under the current one, so that the operator can drop the previous one
+// after one start.
+func unwrapSigningKey(ctx context.Context, o Options, row dbsqlc.SigningKey, sealer *seal.Keyring) (*ecdsa.PrivateKey, error) {
+	stored := seal.Sealed{KeyID: row.WrappingKeyID, Box: row.PrivateKey}
+	plain, err := sealer.Open(stored, row.Kid)
+	if err != nil {
+		return nil, ErrSecretKey
+	}
+	if sealer.Stale(stored) {
+		if err := rewrap(ctx, o, row, plain, sealer); err != nil {
 			return nil, err
 		}
-		if i > 0 {
-			if err := rewrap(ctx, o, row, plain, wrappers[0]); err != nil {
-				return nil, err
-			}
-		}
-		return parsePrivate(plain)
 	}
-	return nil, ErrSecretKey
+	return parsePrivate(plain)
 }
 
-func rewrap(ctx context.Context, o Options, row dbsqlc.SigningKey, plain []byte, w wrapper) error {
-	wrapped, err := w.wrap(plain, row.Kid, o.Random)
+func rewrap(ctx context.Context, o Options, row dbsqlc.SigningKey, plain []byte, sealer *seal.Keyring) error {
+	sealed, err := sealer.Seal(plain, row.Kid, o.Random)
 	if err != nil {
 		return err
 	}
 	err = o.DB.InTx(ctx, identity.System("signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
 		return dbsqlc.New().RewrapSigningKey(ctx, tx, dbsqlc.RewrapSigningKeyParams{
-			Kid: row.Kid, OldWrappingKeyID: row.WrappingKeyID, PrivateKey: wrapped, WrappingKeyID: w.id,
+			Kid: row.Kid, OldWrappingKeyID: row.WrappingKeyID, PrivateKey: sealed.Box, WrappingKeyID: sealed.KeyID,
 		})
 	})
 	if err != nil {

@@ -13,17 +13,20 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/seal"
 )
 
 // AccessTTL is how long an access token is good for.
 const AccessTTL = 15 * time.Minute
 
 // MinSecretKey is the least length of a secret key, in bytes.
-const MinSecretKey = 32
+const MinSecretKey = seal.MinSecretKey
 
 // Faults that VerifyAccess returns.
 var (
@@ -44,6 +47,9 @@ type Options struct {
 	SecretKey []byte
 	// PreviousSecretKey still decrypts what was encrypted under it; nil for none.
 	PreviousSecretKey []byte
+	// KeyLifetime is the age at which Rotate replaces the signing key; 0 is
+	// DefaultKeyLifetime.
+	KeyLifetime time.Duration
 	// Now is the clock; nil for the system's.
 	Now func() time.Time
 	// Random is the source of token ids and nonces; nil for the system's.
@@ -65,6 +71,9 @@ func (o Options) validate() error {
 }
 
 func (o Options) withDefaults() Options {
+	if o.KeyLifetime <= 0 {
+		o.KeyLifetime = DefaultKeyLifetime
+	}
 	o.Issuer = strings.TrimRight(o.Issuer, "/")
 	if o.Now == nil {
 		o.Now = time.Now
@@ -75,10 +84,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Service issues and verifies access tokens.
+// Service issues and verifies access tokens. It is safe for concurrent use.
 type Service struct {
 	opts Options
-	keys keyring
+	keys atomic.Pointer[keyring]
+	// loading is held by whoever reads the keys from the database; triedAt, which
+	// it guards, is when that was last tried.
+	loading sync.Mutex
+	triedAt time.Time
 }
 
 // New loads the signing keys, and creates the first one where there is none; of
@@ -94,5 +107,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{opts: o, keys: keys}, nil
+	s := &Service{opts: o, triedAt: keys.loadedAt}
+	s.keys.Store(keys)
+	return s, nil
 }

@@ -41,7 +41,7 @@ func someClaims() token.Claims {
 
 func issue(t *testing.T, s *token.Service, c token.Claims) string {
 	t.Helper()
-	raw, err := s.IssueAccess(c)
+	raw, err := s.IssueAccess(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestATokenGivesBackItsClaims(t *testing.T) {
 	t.Parallel()
 	s := newService(t, dbtest.New(t), nil)
 	want := someClaims()
-	got, err := s.VerifyAccess(issue(t, s, want))
+	got, err := s.VerifyAccess(t.Context(), issue(t, s, want))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestTheKeyOutlivesTheProcess(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
 	raw := issue(t, newService(t, d, nil), someClaims())
-	if _, err := newService(t, d, nil).VerifyAccess(raw); err != nil {
+	if _, err := newService(t, d, nil).VerifyAccess(t.Context(), raw); err != nil {
 		t.Errorf("after a restart: %v", err)
 	}
 }
@@ -100,7 +100,7 @@ func TestInstancesThatStartAtOnceCreateOneKey(t *testing.T) {
 	}
 	raw := issue(t, services[0], someClaims())
 	for i, s := range services {
-		if _, err := s.VerifyAccess(raw); err != nil {
+		if _, err := s.VerifyAccess(t.Context(), raw); err != nil {
 			t.Errorf("instance %d refuses the token of instance 0: %v", i, err)
 		}
 	}
@@ -116,12 +116,12 @@ func TestAnotherSecretKeyIsAStartUpErrorUnlessThePreviousOneIsGiven(t *testing.T
 		t.Fatalf("another secret key: %v, want ErrSecretKey", err)
 	}
 	rotated := newService(t, d, func(o *token.Options) { o.SecretKey, o.PreviousSecretKey = secret('n'), secret('k') })
-	if _, err := rotated.VerifyAccess(raw); err != nil {
+	if _, err := rotated.VerifyAccess(t.Context(), raw); err != nil {
 		t.Errorf("with the previous key given: %v", err)
 	}
 	// That start has encrypted the key anew, so the previous one can be dropped.
 	alone := newService(t, d, func(o *token.Options) { o.SecretKey = secret('n') })
-	if _, err := alone.VerifyAccess(raw); err != nil {
+	if _, err := alone.VerifyAccess(t.Context(), raw); err != nil {
 		t.Errorf("with the new key alone: %v", err)
 	}
 	if _, err := token.New(t.Context(), token.Options{DB: d, Issuer: issuer, SecretKey: secret('k')}); !errors.Is(err, token.ErrSecretKey) {
@@ -181,7 +181,7 @@ func TestThePrivateKeyIsNotStoredInClear(t *testing.T) {
 func TestJWKSHoldsOnlyPublicMembers(t *testing.T) {
 	t.Parallel()
 	s := newService(t, dbtest.New(t), nil)
-	raw, err := s.JWKS()
+	raw, err := s.JWKS(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
 // Signer is a Verifier that can also sign as the provider would.
@@ -44,6 +48,11 @@ func (r *Registry) Compose(provider string, t TestDelivery) ([]byte, http.Header
 	case t.Secret == "":
 		return nil, nil, fmt.Errorf("webhook: provider %q: no secret in %s", provider, p.SecretEnv)
 	}
+	if c, ok := p.Verifier.(interface{ CheckSecret([]byte) error }); ok {
+		if err := c.CheckSecret([]byte(t.Secret)); err != nil {
+			return nil, nil, fmt.Errorf("webhook: provider %q: %s: %w", provider, p.SecretEnv, err)
+		}
+	}
 	h := http.Header{"Content-Type": {"application/json"}}
 	body, err := composer.Compose(t.EventType, t.ExternalID, t.Data, h)
 	if err != nil {
@@ -63,26 +72,94 @@ func (f BodyFields) Compose(eventType, externalID string, data []byte, _ http.He
 	if !json.Valid(data) || data[0] != '{' {
 		return nil, errors.New("the data is not a JSON object")
 	}
-	has := members(data)
-	var added []byte
-	for _, m := range []struct{ name, value string }{{f.ID, externalID}, {f.Type, eventType}} {
-		if raw, there := has[m.name]; there {
-			if text, err := scalar(m.name, raw); err != nil || text != m.value && m.value != "" {
-				return nil, fmt.Errorf("the data already has another %q", m.name)
-			}
+	for _, m := range []struct{ path, value string }{{f.Type, eventType}, {f.ID, externalID}} {
+		if m.path == "" {
 			continue
 		}
-		pair, err := json.Marshal(map[string]string{m.name: m.value})
+		var err error
+		if data, err = put(data, m.path, m.value); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
+// put adds a string to an object where the path leads, and the objects on the way
+// to it; all else keeps its place and its spelling.
+func put(object []byte, path, value string) ([]byte, error) {
+	name, rest, more := strings.Cut(path, ".")
+	start, end := find(object, name)
+	switch there := object[start:end]; {
+	case len(there) == 0 && more:
+		inner, err := put([]byte("{}"), rest, value)
 		if err != nil {
 			return nil, err
 		}
-		added = append(append(added, pair[1:len(pair)-1]...), ',')
+		return prepend(object, name, inner)
+	case len(there) == 0:
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		return prepend(object, name, text)
+	case more && there[0] != '{':
+		return nil, fmt.Errorf("%q in the data is no object", name)
+	case more:
+		inner, err := put(there, rest, value)
+		if err != nil {
+			return nil, err
+		}
+		return slices.Concat(object[:start], inner, object[end:]), nil
+	default:
+		if text, err := scalar(name, there); err != nil || text != value && value != "" {
+			return nil, fmt.Errorf("the data already has another %q", name)
+		}
+		return object, nil
 	}
-	rest := data[1:]
-	if len(has) == 0 {
-		added = bytes.TrimSuffix(added, []byte(","))
+}
+
+// prepend makes a member the first of an object.
+func prepend(object []byte, name string, value []byte) ([]byte, error) {
+	key, err := json.Marshal(name)
+	if err != nil {
+		return nil, err
 	}
-	return append(append([]byte("{"), added...), rest...), nil
+	comma := ","
+	if len(members(object)) == 0 {
+		comma = ""
+	}
+	return slices.Concat([]byte("{"), key, []byte(":"), value, []byte(comma), object[1:]), nil
+}
+
+// find returns where in a well-formed object the value of its last member of that
+// name lies, 0 and 0 when it has none.
+func find(object []byte, name string) (int, int) {
+	start, end := 0, 0
+	d := json.NewDecoder(bytes.NewReader(object))
+	if _, err := d.Token(); err != nil {
+		return 0, 0
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return 0, 0
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return 0, 0
+		}
+		if key == name {
+			end = int(d.InputOffset())
+			start = end - len(value)
+		}
+	}
+	return start, end
+}
+
+// Compose implements Composer.
+func (StandardFields) Compose(eventType, externalID string, data []byte, h http.Header) ([]byte, error) {
+	h.Set(signature.StandardID, externalID)
+	return BodyFields{Type: "type"}.Compose(eventType, "", data, h)
 }
 
 // Compose implements Composer.

@@ -14,6 +14,9 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 )
 
+// crowded is the wait of an event that found no transaction free for its handler.
+const crowded = 5 * time.Second
+
 var (
 	errHandlerFailed = errors.New("webhook: the handler failed")
 	errOverrun       = errors.New("webhook: the handler overran its time budget")
@@ -41,13 +44,24 @@ func (r *Receiver) dispatch(ctx context.Context, p identity.Principal, c claim) 
 // handle runs the handler under its budget and makes the outcome durable. It
 // returns Pending where that could not be done; the sweep then decides.
 func (r *Receiver) handle(ctx context.Context, p identity.Principal, c claim) Status {
-	h := r.o.Registry.handler(c.event.Provider, c.event.Type)
-	if h == nil {
+	c.started = r.o.Now()
+	b, bound := r.o.Registry.binding(c.event.Provider, c.event.Type)
+	switch {
+	case !bound:
 		return r.record(ctx, c, failure{})
+	case b.ByJob && c.job == 0:
+		return r.postpone(ctx, c, 0)
 	}
+	s := r.run(ctx, p, c, b)
+	r.metrics.handlerEnded(c.event.Provider, s, r.o.Now().Sub(c.started))
+	return s
+}
+
+// run is one attempt, under the handlers' time budget.
+func (r *Receiver) run(ctx context.Context, p identity.Principal, c claim, b Binding) Status {
 	budget, cancel := context.WithTimeout(ctx, r.o.Budget)
 	defer cancel()
-	e := execute(budget, h, c.event)
+	e := execute(budget, b.Handler, c.event)
 	select {
 	case <-e.finished:
 		return r.conclude(ctx, c, e.failure)
@@ -65,6 +79,16 @@ func (r *Receiver) handleInTx(ctx context.Context, p identity.Principal, c claim
 	// The outcome is written after the handler's budget, so it has time of its own.
 	txCtx, cancel := context.WithTimeout(ctx, r.o.Budget+r.o.StoreTimeout)
 	defer cancel()
+	select {
+	case r.transactions <- struct{}{}:
+		defer func() { <-r.transactions }()
+	case <-e.finished: // without waiting any longer
+		return r.conclude(ctx, c, e.failure)
+	case <-e.ctx.Done():
+		e.grant(nil, errNoTime)
+		<-e.finished
+		return r.postpone(ctx, c, crowded)
+	}
 	granted, overrun := false, Pending
 	err := r.o.DB.InTx(txCtx, p, func(txCtx context.Context, tx pgx.Tx) error {
 		granted = true
@@ -112,7 +136,8 @@ func (r *Receiver) completeInTx(ctx context.Context, tx pgx.Tx, c claim, f failu
 	if err := r.interrupt(AfterHandler, c.event.ID); err != nil {
 		return err
 	}
-	held, err := r.store.complete(ctx, tx, c, r.o.Now())
+	now := r.o.Now()
+	held, err := r.store.complete(ctx, tx, c, now, now.Sub(c.started))
 	if err != nil {
 		return err
 	}
@@ -135,13 +160,28 @@ func (r *Receiver) conclude(ctx context.Context, c claim, f failure) Status {
 	return r.record(ctx, c, f)
 }
 
-// record makes an outcome durable in a group. Where it can't be, or the lease is
-// lost, the event is as good as pending.
+// record makes an outcome durable, and a failure's next attempt where the binding
+// asks for one. Where it can't be, or the lease is lost, the event is as good as
+// pending.
 func (r *Receiver) record(ctx context.Context, c claim, f failure) Status {
-	o := outcome{id: c.event.ID, lease: c.lease, status: Processed, at: r.o.Now()}
+	now := r.o.Now()
+	o := outcome{id: c.event.ID, lease: c.lease, status: Processed, at: now, took: now.Sub(c.started)}
 	if f.text != "" {
 		o.status, o.text = Failed, f.text
+		b, _ := r.o.Registry.binding(c.event.Provider, c.event.Type)
+		if wait, again := b.Retry.again(c.tries, f.err); again {
+			o.status, o.wait = Pending, wait
+		}
 	}
+	return r.submit(ctx, c, o)
+}
+
+// postpone leaves a claimed event to a job, as if it had not been claimed.
+func (r *Receiver) postpone(ctx context.Context, c claim, wait time.Duration) Status {
+	return r.submit(ctx, c, outcome{id: c.event.ID, lease: c.lease, status: Pending, at: r.o.Now(), wait: wait, deferred: true})
+}
+
+func (r *Receiver) submit(ctx context.Context, c claim, o outcome) Status {
 	ctx, cancel := context.WithTimeout(ctx, r.o.StoreTimeout)
 	defer cancel()
 	held, err := r.outcomes.Submit(ctx, o)

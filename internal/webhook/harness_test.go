@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
@@ -23,6 +25,8 @@ const (
 	patience       = 30 * time.Second // for what must happen, however slow the machine
 )
 
+var discard = slog.New(slog.DiscardHandler)
+
 // fixture is a database with a table for handlers' effects.
 type fixture struct {
 	db    *db.DB
@@ -31,6 +35,12 @@ type fixture struct {
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
+	f, _ := newFixtureWithURL(t)
+	return f
+}
+
+func newFixtureWithURL(t *testing.T) (fixture, dbtest.URLs) {
+	t.Helper()
 	d, urls := dbtest.NewWithURL(t)
 	admin, err := pgx.Connect(t.Context(), urls.Admin)
 	if err != nil {
@@ -38,12 +48,17 @@ func newFixture(t *testing.T) fixture {
 	}
 	t.Cleanup(func() { _ = admin.Close(context.Background()) })
 	f := fixture{db: d, admin: admin}
+	f.createEffects(t)
+	return f, urls
+}
+
+func (f fixture) createEffects(t *testing.T) {
+	t.Helper()
 	f.exec(t, `create table effects (
 		event  uuid not null,
 		once   int,
 		constraint effects_once unique (once) deferrable initially deferred);
 		grant select, insert on effects to waypost_app`)
-	return f
 }
 
 func (f fixture) exec(t *testing.T, sql string, args ...any) {
@@ -68,6 +83,53 @@ func (f fixture) expireLeases(t *testing.T) {
 	f.exec(t, `update webhook_events set lease_until = now() - interval '1 second' where status = 'pending'`)
 }
 
+// workJobs makes the attempts whose jobs wait, however long they were to wait, and
+// returns how many jobs it worked.
+func (f fixture) workJobs(t *testing.T, r *webhook.Receiver) int {
+	t.Helper()
+	rows, err := f.admin.Query(t.Context(), `select id, args from river_job
+		where kind = 'webhook_attempt' and state in ('available', 'scheduled') order by id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type job struct {
+		ID   int64
+		Args webhook.AttemptJob
+	}
+	jobs, err := pgx.CollectRows(rows, pgx.RowToStructByPos[job])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range jobs {
+		if busy, err := r.Attempt(t.Context(), j.Args, j.ID); busy || err != nil {
+			t.Errorf("job %d: busy %v, %v", j.ID, busy, err)
+		}
+		f.exec(t, `update river_job set state = 'completed', finalized_at = now() where id = $1`, j.ID)
+	}
+	return len(jobs)
+}
+
+// attempts are the outcomes of an event's ledger, in words.
+func attempts(t *testing.T, r *webhook.Receiver, id uuid.UUID) string {
+	t.Helper()
+	d, err := r.Detail(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for i, a := range d.Attempts {
+		if a.Number != i+1 || a.At.IsZero() {
+			t.Errorf("attempt %d has number %d, at %v", i+1, a.Number, a.At)
+		}
+		ended := a.Outcome == webhook.AttemptProcessed || a.Outcome == webhook.AttemptFailed
+		if ended != (a.Duration != nil) || (a.Outcome == webhook.AttemptFailed) != (a.Error != "") {
+			t.Errorf("attempt %+v", a)
+		}
+		words = append(words, string(a.Outcome))
+	}
+	return strings.Join(words, " ")
+}
+
 type setup struct {
 	secrets  map[string]string
 	change   func(*webhook.Options)
@@ -87,8 +149,12 @@ func (f fixture) receiver(t *testing.T, s setup) *webhook.Receiver {
 	if s.secrets == nil {
 		s.secrets = secrets()
 	}
+	jobs, err := queue.New(discard)
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := webhook.Options{
-		DB: f.db, Registry: registry, Logger: slog.New(slog.DiscardHandler),
+		DB: f.db, Registry: registry, Logger: discard, Jobs: jobs,
 		LookupSecret: func(name string) string { return s.secrets[name] },
 	}
 	if s.change != nil {

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -33,7 +34,7 @@ type Position struct {
 // would get one plan for all. An octet_length reads no body.
 const recordColumns = `
 select e.id, e.provider, e.event_type, e.external_id, e.status, e.handler_error, e.retry_count, e.processed_at, e.created_at,
-       octet_length(e.raw) as size, case when octet_length(e.raw) < $1 then e.raw end as raw, e.raw_sha256,
+       coalesce(octet_length(e.raw), 0) as size, e.raw is null as emptied, case when octet_length(e.raw) < $1 then e.raw end as raw, e.raw_sha256,
        (select b.id from webhook_events b
         where b.raw_sha256 = e.raw_sha256 and b.id < e.id and b.provider = e.provider and b.external_id <> e.external_id
         order by b.id limit 1) as repeated_body_of
@@ -52,7 +53,8 @@ func (r *Receiver) List(ctx context.Context, f Filter, after *Position, limit in
 		where.add("(e.created_at, e.id) < (?, ?)", after.CreatedAt, after.ID)
 	}
 	sql := recordColumns + where.sql() + fmt.Sprintf(" order by e.created_at desc, e.id desc limit %d", limit)
-	return r.records(ctx, sql, where.args)
+	list, err := records(ctx, r.o.DB.Pool(), sql, where.args)
+	return list, db.Translate(err)
 }
 
 // Count returns the number of events that match f, or List's validation fault.
@@ -69,9 +71,9 @@ func (r *Receiver) Count(ctx context.Context, f Filter) (int64, error) {
 
 // Find returns one event, or ErrEvent.
 func (r *Receiver) Find(ctx context.Context, id uuid.UUID) (Record, error) {
-	found, err := r.records(ctx, recordColumns+` where e.id = $2`, []any{MaxInlineBody, id})
+	found, err := records(ctx, r.o.DB.Pool(), recordColumns+` where e.id = $2`, []any{MaxInlineBody, id})
 	if err != nil {
-		return Record{}, err
+		return Record{}, db.Translate(err)
 	}
 	if len(found) == 0 {
 		return Record{}, ErrEvent
@@ -79,18 +81,22 @@ func (r *Receiver) Find(ctx context.Context, id uuid.UUID) (Record, error) {
 	return found[0], nil
 }
 
-func (r *Receiver) records(ctx context.Context, sql string, args []any) ([]Record, error) {
-	rows, err := r.o.DB.Pool().Query(ctx, sql, args...)
+func records(ctx context.Context, q querier, sql string, args []any) ([]Record, error) {
+	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
-		return nil, db.Translate(err)
+		return nil, err
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Record, error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Record, error) {
 		var rec Record
 		err := row.Scan(&rec.ID, &rec.Provider, &rec.EventType, &rec.ExternalID, &rec.Status, &rec.HandlerError,
-			&rec.RetryCount, &rec.ProcessedAt, &rec.CreatedAt, &rec.BodySize, &rec.Body, &rec.BodySHA256, &rec.RepeatedBodyOf)
+			&rec.RetryCount, &rec.ProcessedAt, &rec.CreatedAt, &rec.BodySize, &rec.Emptied, &rec.Body, &rec.BodySHA256, &rec.RepeatedBodyOf)
 		return rec, err
 	})
-	return list, db.Translate(err)
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
 // check refuses text that PostgreSQL can't compare with anything.
@@ -143,4 +149,12 @@ func (c *conditions) sql() string {
 		return ""
 	}
 	return " where " + strings.Join(c.clauses, " and ")
+}
+
+// before reports whether p is an older place than q.
+func (p Position) before(q Position) bool {
+	if c := p.CreatedAt.Compare(q.CreatedAt); c != 0 {
+		return c < 0
+	}
+	return bytes.Compare(p.ID[:], q.ID[:]) < 0
 }

@@ -1,8 +1,10 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -116,6 +118,77 @@ func FuzzHeaderFields(f *testing.F) {
 			t.Fatalf("changed to %q, %q", eventType, id)
 		}
 		checkStorable(t, eventType, id)
+	})
+}
+
+// FuzzDottedFields also holds the path against a walk through decoded objects.
+func FuzzDottedFields(f *testing.F) {
+	for _, body := range []string{`{"kind":"a","meta":{"uid":1}}`, `{"meta":{"uid":"\ud83d\ude00"},"meta":{"uid":null}}`, `{"meta":[1]}`, `{"meta.uid":1}`, `{"meta":{"uid":{}}}`} {
+		f.Add([]byte(body))
+	}
+	p := Registration{Extractor: BodyFields{Type: "kind", ID: "meta.uid"}}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		eventType, id, err := extract(p, body, nil)
+		if err != nil {
+			if f, ok := errors.AsType[*FieldError](err); !ok || f.Reason == "" {
+				t.Fatalf("an error that the sender can't be told: %v", err)
+			}
+			return
+		}
+		checkStorable(t, eventType, id)
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.UseNumber()
+		var v any
+		if err := d.Decode(&v); err != nil {
+			t.Fatal(err)
+		}
+		top, _ := v.(map[string]any)
+		meta, _ := top["meta"].(map[string]any)
+		// encoding/json merges repeated objects into one map; here the last one counts.
+		if bytes.Count(body, []byte("meta")) > 1 || bytes.Contains(body, []byte(`\u`)) {
+			return
+		}
+		want := ""
+		if meta["uid"] != nil {
+			want = fmt.Sprint(meta["uid"])
+		}
+		if id != want {
+			t.Fatalf("%s: id %q, want %q", body, id, want)
+		}
+	})
+}
+
+func FuzzStandardFields(f *testing.F) {
+	f.Add([]byte(`{"type":"a"}`), "msg_1")
+	f.Add([]byte(`{"type":1e5}`), "\xff\x00")
+	f.Fuzz(func(t *testing.T, body []byte, id string) {
+		eventType, got, err := extract(StandardWebhooks("a", "A"), body, http.Header{"Webhook-Id": {id}})
+		if err != nil {
+			return
+		}
+		if got != id {
+			t.Fatalf("%q became %q", id, got)
+		}
+		checkStorable(t, eventType, got)
+	})
+}
+
+// FuzzCompose checks that what is put into a body is found there, and that
+// nothing else of it changes.
+func FuzzCompose(f *testing.F) {
+	f.Add([]byte(`{"meta":{"a":1E2},"z":[]}`))
+	f.Add([]byte(`{"meta":{},"meta":{"uid":"1"}}`))
+	f.Add([]byte(` { } `))
+	fields := BodyFields{Type: "kind", ID: "meta.uid"}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		body, err := fields.Compose("k", "1", data, nil)
+		if err != nil || checkBody(body) != nil {
+			return
+		}
+		eventType, id, err := fields.Extract(body, nil)
+		if err != nil || eventType != "k" || id != "1" {
+			t.Fatalf("%q became %q, which has %q, %q, %v", data, body, eventType, id, err)
+		}
 	})
 }
 

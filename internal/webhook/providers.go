@@ -1,7 +1,12 @@
 package webhook
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
@@ -35,24 +40,73 @@ func CodeHost() Registration {
 	}
 }
 
-// BodyFields extracts two members of the body's top level: strings, or numbers as
-// they are spelled. Missing and null are "". Any other JSON type is an error.
+// StandardWebhooks is the registration of a provider that follows the Standard
+// Webhooks specification: the id is a signed header, the type in the body.
+func StandardWebhooks(name, secretEnv string) Registration {
+	return Registration{Name: name, SecretEnv: secretEnv, Verifier: signature.Standard{}, Extractor: StandardFields{}}
+}
+
+// BodyFields extracts two members of the body: strings, or numbers as they are
+// spelled. Each is a name, or a path of names through objects, separated by full
+// stops. Missing, null, or behind something that is no object is "", and so is one
+// whose name is empty here. Any other JSON type is an error.
 type BodyFields struct {
-	Type, ID string // names of the members
+	Type, ID string // paths of the members
+}
+
+// Validate returns an error for a path with an empty name in it.
+func (f BodyFields) Validate() error {
+	if f.Type == "" && f.ID == "" {
+		return errors.New("names neither a field for the type nor one for the id")
+	}
+	for _, path := range []string{f.Type, f.ID} {
+		if path != "" && slices.Contains(strings.Split(path, "."), "") {
+			return fmt.Errorf("%q is no path of names separated by full stops", path)
+		}
+	}
+	return nil
 }
 
 // Extract implements Extractor.
 func (f BodyFields) Extract(body []byte, _ http.Header) (string, string, error) {
-	m := members(body)
-	eventType, err := scalar("event_type", m[f.Type])
+	top := members(body)
+	eventType, err := scalar("event_type", follow(top, f.Type))
 	if err != nil {
 		return "", "", err
 	}
-	externalID, err := scalar("external_id", m[f.ID])
+	externalID, err := scalar("external_id", follow(top, f.ID))
 	if err != nil {
 		return "", "", err
 	}
 	return eventType, externalID, nil
+}
+
+// follow walks a path from the members of the top level; nil when it leads nowhere.
+func follow(top map[string]json.RawMessage, path string) json.RawMessage {
+	if path == "" {
+		return nil
+	}
+	for {
+		name, rest, more := strings.Cut(path, ".")
+		if !more {
+			return top[name]
+		}
+		top, path = members(top[name]), rest
+	}
+}
+
+// StandardFields extracts as the Standard Webhooks specification has it: the id is
+// the header webhook-id, the type the body's member "type".
+type StandardFields struct{}
+
+// Extract implements Extractor.
+func (StandardFields) Extract(body []byte, h http.Header) (string, string, error) {
+	eventType, err := scalar("event_type", members(body)["type"])
+	if err != nil {
+		return "", "", err
+	}
+	_, id, err := HeaderFields{ID: signature.StandardID}.Extract(body, h)
+	return eventType, id, err
 }
 
 // HeaderFields extracts two headers. A missing one is "", one sent twice an error.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/groupcommit"
@@ -29,6 +30,7 @@ const (
 	AfterVerify  Boundary = "verified"
 	AfterExtract Boundary = "extracted"
 	AfterStore   Boundary = "stored"          // durable, the handler not started
+	AfterClaim   Boundary = "claimed"         // taken by a sweep, a job or a replay, the handler not started
 	AfterHandler Boundary = "handled"         // returned; its effects and its outcome are not committed
 	BeforeCommit Boundary = "outcome written" // in the handler's transaction
 	AfterOutcome Boundary = "outcome durable" // the sender not answered
@@ -42,6 +44,9 @@ type Options struct {
 	// LookupSecret returns an environment variable at the moment of a request, ""
 	// when it is unset. Mandatory.
 	LookupSecret func(name string) string
+	// Jobs takes the attempts that are left to jobs. Mandatory with a binding that
+	// retries or works by job.
+	Jobs JobQueue
 
 	// Budget is a handler's time; default 10 s.
 	Budget time.Duration
@@ -54,6 +59,18 @@ type Options struct {
 	// Lease is how long an event that is being handled is nobody else's. It must
 	// exceed Budget; default Budget + 10 s.
 	Lease time.Duration
+	// MaxTransactions bounds the transactions that are open for handlers, so that
+	// the pool is never theirs alone; default half the pool's connections.
+	MaxTransactions int
+	// Retention is how long bodies are kept; 0 is for ever.
+	Retention time.Duration
+	// RejectedKeep is how many refused deliveries the log keeps for each provider,
+	// and for all unknown ones together; default 1,000. RejectedAge is how long it
+	// keeps them; default 30 days.
+	RejectedKeep int
+	RejectedAge  time.Duration
+	// Metrics takes the receiver's metrics; nil for none.
+	Metrics prometheus.Registerer
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// NewID makes an event's UUIDv7; default uuid.NewV7.
@@ -74,6 +91,10 @@ func (o Options) validate() error {
 		return errors.New("webhook: no logger")
 	case o.LookupSecret == nil:
 		return errors.New("webhook: no way to look up secrets")
+	case o.Jobs == nil && o.Registry.needsJobs():
+		return errors.New("webhook: a binding needs jobs, and there is no queue for them")
+	case o.Retention < 0:
+		return errors.New("webhook: a negative retention")
 	case o.Lease <= o.Budget:
 		return errors.New("webhook: a lease must exceed the handlers' time budget")
 	}
@@ -90,6 +111,13 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.AnswerAfter, 8*time.Second)
 	orDefault(&o.StoreTimeout, 5*time.Second)
 	orDefault(&o.Lease, o.Budget+10*time.Second)
+	if o.MaxTransactions <= 0 && o.DB != nil {
+		o.MaxTransactions = max(1, int(o.DB.Pool().Config().MaxConns)/2)
+	}
+	orDefault(&o.RejectedAge, 30*24*time.Hour)
+	if o.RejectedKeep <= 0 {
+		o.RejectedKeep = 1000
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -109,6 +137,10 @@ type Receiver struct {
 	store    store
 	arrivals *groupcommit.Group[row, arrival]
 	outcomes *groupcommit.Group[outcome, bool]
+	rejected *rejectedLog
+	metrics  *metrics
+	// transactions holds one entry for each that is open for a handler.
+	transactions chan struct{}
 
 	mu      sync.RWMutex // makes closed and the start of work one decision
 	closed  bool
@@ -121,7 +153,13 @@ func NewReceiver(o Options) (*Receiver, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	r := &Receiver{o: o, store: store{db: o.DB, lease: o.Lease, newLease: uuid.NewRandom}}
+	r := &Receiver{o: o, transactions: make(chan struct{}, o.MaxTransactions),
+		store: store{db: o.DB, jobs: o.Jobs, lease: o.Lease, now: o.Now, newLease: uuid.NewRandom}}
+	var err error
+	if r.metrics, err = newMetrics(o.Metrics, o.Registry.Providers(), newStreakCollector(r)); err != nil {
+		return nil, fmt.Errorf("webhook: metrics: %w", err)
+	}
+	r.rejected = newRejectedLog(o, func(n int) { r.metrics.dropped.Add(float64(n)) })
 	r.arrivals = groupcommit.New(groupcommit.Options[row]{Size: row.size, FlushTimeout: o.StoreTimeout}, r.store.insert)
 	r.outcomes = groupcommit.New(groupcommit.Options[outcome]{FlushTimeout: o.StoreTimeout}, r.store.record)
 	return r, nil
@@ -139,6 +177,12 @@ func (r *Receiver) BodyLimit(provider string) (int64, error) {
 // details, or ErrStorage. The end of ctx stops nothing: a sender that hangs up has
 // delivered all the same.
 func (r *Receiver) Receive(ctx context.Context, in Inbound) (Receipt, error) {
+	got, err := r.receive(ctx, in)
+	r.observe(ctx, in, got, err)
+	return got, err
+}
+
+func (r *Receiver) receive(ctx context.Context, in Inbound) (Receipt, error) {
 	if !r.enter() {
 		return Receipt{}, ErrStorage.Because(groupcommit.ErrClosed)
 	}
@@ -158,8 +202,8 @@ func (r *Receiver) Receive(ctx context.Context, in Inbound) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	handler := r.o.Registry.handler(event.Provider, event.Type)
-	stored, err := r.persist(ctx, event, handler != nil)
+	_, bound := r.o.Registry.binding(event.Provider, event.Type)
+	stored, err := r.persist(ctx, event, bound)
 	if err != nil {
 		r.o.Logger.ErrorContext(ctx, "webhook not stored", "provider", p.Name, "error", err)
 		return Receipt{}, ErrStorage.Because(err)
@@ -168,13 +212,17 @@ func (r *Receiver) Receive(ctx context.Context, in Inbound) (Receipt, error) {
 	switch {
 	case stored.duplicate:
 		receipt.Status = Skipped
-	case handler != nil:
+		if stored.differs {
+			r.metrics.conflicts.WithLabelValues(p.Name).Inc()
+			r.o.Logger.WarnContext(ctx, "webhook skipped with another body than the stored one", "provider", p.Name, "event", stored.id)
+		}
+	case bound:
 		if err := r.interrupt(AfterStore, event.ID); err != nil {
 			return Receipt{}, err
 		}
 		principal := identity.FromContext(ctx)
 		principal.Kind, principal.ID = identity.KindProvider, p.Name
-		receipt.Status = r.dispatch(ctx, principal, claim{event: event, lease: stored.lease})
+		receipt.Status = r.dispatch(ctx, principal, claim{event: event, lease: stored.lease, tries: 1})
 	}
 	if err := r.interrupt(AfterOutcome, event.ID); err != nil {
 		return Receipt{}, err
@@ -199,7 +247,7 @@ func (r *Receiver) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		err = fmt.Errorf("webhook: handlers still running: %w", ctx.Err())
 	}
-	return errors.Join(err, r.arrivals.Close(ctx), r.outcomes.Close(ctx))
+	return errors.Join(err, r.arrivals.Close(ctx), r.outcomes.Close(ctx), r.rejected.close(ctx))
 }
 
 // enter counts a piece of work in, unless the receiver is closing.
@@ -256,7 +304,11 @@ func (r *Receiver) persist(ctx context.Context, e Event, dispatch bool) (arrival
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.StoreTimeout)
 	defer cancel()
-	return r.arrivals.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: dispatch})
+	stored, err := r.arrivals.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: dispatch})
+	if err != nil {
+		return arrival{}, err
+	}
+	return stored, stored.err
 }
 
 // redact copies the headers without the values that could be used again.
@@ -265,7 +317,7 @@ func redact(h http.Header, secret []string) http.Header {
 	for _, name := range slices.Concat(secret, []string{"Authorization", "Proxy-Authorization", "Cookie"}) {
 		name = http.CanonicalHeaderKey(name)
 		for i := range out[name] {
-			out[name][i] = "[redacted]"
+			out[name][i] = redacted
 		}
 	}
 	return out

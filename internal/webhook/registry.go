@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"sort"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -83,6 +84,11 @@ type Binding struct {
 	Provider  string
 	EventType string
 	Handler   Handler
+	// Retry has failures tried again; the zero value leaves them failed.
+	Retry Retry
+	// ByJob leaves every attempt to a background job: a delivery is answered as
+	// pending as soon as it is stored.
+	ByJob bool
 }
 
 // Handle makes a binding.
@@ -93,7 +99,7 @@ func Handle(provider, eventType string, h Handler) Binding {
 // Registry is the set of providers and handlers. It never changes.
 type Registry struct {
 	providers map[string]Registration
-	handlers  map[bindingKey]Handler
+	handlers  map[bindingKey]Binding
 }
 
 type bindingKey struct{ provider, eventType string }
@@ -105,7 +111,7 @@ var (
 
 // NewRegistry checks every entry; its error names each faulty one.
 func NewRegistry(providers []Registration, bindings ...Binding) (*Registry, error) {
-	r := &Registry{providers: make(map[string]Registration, len(providers)), handlers: make(map[bindingKey]Handler, len(bindings))}
+	r := &Registry{providers: make(map[string]Registration, len(providers)), handlers: make(map[bindingKey]Binding, len(bindings))}
 	var errs []error
 	for _, p := range providers {
 		if p.BodyLimit == 0 {
@@ -122,7 +128,7 @@ func NewRegistry(providers []Registration, bindings ...Binding) (*Registry, erro
 			errs = append(errs, fmt.Errorf("webhook: handler of provider %q, event type %q: %w", b.Provider, b.EventType, err))
 			continue
 		}
-		r.handlers[bindingKey{b.Provider, b.EventType}] = b.Handler
+		r.handlers[bindingKey{b.Provider, b.EventType}] = b
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -140,13 +146,24 @@ func (r *Registry) checkProvider(p Registration) error {
 	case p.SecretEnv == "":
 		return errors.New("no name for its secret's environment variable")
 	case !variableName.MatchString(p.SecretEnv):
-		return fmt.Errorf("%q is no name of an environment variable", p.SecretEnv)
+		// It is not shown: it may be the secret itself, in the wrong place.
+		return errors.New("its secret's variable is no name of an environment variable")
 	case p.Verifier == nil:
 		return errors.New("no verifier")
 	case p.Extractor == nil:
 		return errors.New("no extractor")
+	case strings.HasPrefix(strings.ToLower(p.SecretEnv), "whsec_"):
+		return errors.New("its secret_env is a secret itself; it takes the name of the variable that holds it")
 	case p.BodyLimit < 0 || p.BodyLimit > maxBodyLimit:
 		return fmt.Errorf("a body limit is 1 to %d bytes", maxBodyLimit)
+	}
+	return errors.Join(validate(p.Verifier), validate(p.Extractor))
+}
+
+// validate asks a verifier or an extractor that can tell whether it is complete.
+func validate(part any) error {
+	if v, ok := part.(interface{ Validate() error }); ok {
+		return v.Validate()
 	}
 	return nil
 }
@@ -164,7 +181,7 @@ func (r *Registry) checkBinding(b Binding) error {
 	case utf8.RuneCountInString(b.EventType) > maxEventType:
 		return fmt.Errorf("an event type has at most %d characters", maxEventType)
 	}
-	return nil
+	return b.Retry.check()
 }
 
 // Provider returns the registration of that name, or ErrProvider.
@@ -186,10 +203,21 @@ func (r *Registry) Providers() []Registration {
 	return all
 }
 
-// handler finds the exact binding, else the provider's catch-all, else nil.
-func (r *Registry) handler(provider, eventType string) Handler {
-	if h, ok := r.handlers[bindingKey{provider, eventType}]; ok {
-		return h
+// binding finds the exact binding, else the provider's catch-all.
+func (r *Registry) binding(provider, eventType string) (Binding, bool) {
+	b, ok := r.handlers[bindingKey{provider, eventType}]
+	if !ok {
+		b, ok = r.handlers[bindingKey{provider, ""}]
 	}
-	return r.handlers[bindingKey{provider, ""}]
+	return b, ok
+}
+
+// needsJobs reports whether a binding leaves attempts to jobs.
+func (r *Registry) needsJobs() bool {
+	for _, b := range r.handlers {
+		if b.ByJob || b.Retry.Attempts > 1 {
+			return true
+		}
+	}
+	return false
 }

@@ -1,16 +1,14 @@
 package webhook
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
@@ -21,7 +19,9 @@ import (
 // instances share.
 type store struct {
 	db       *db.DB
+	jobs     JobQueue
 	lease    time.Duration
+	now      func() time.Time
 	newLease func() (uuid.UUID, error)
 	queries  dbsqlc.Queries
 }
@@ -41,7 +41,9 @@ func (r row) size() int { return len(r.event.Body) + 2*len(r.headers) + 512 }
 type arrival struct {
 	id        uuid.UUID // of the stored event
 	duplicate bool      // stored earlier, by another delivery of the same key
+	differs   bool      // that one had another body
 	lease     uuid.UUID // under which a handler may run
+	err       error     // nothing is known but that it was not stored now
 }
 
 type dedupeKey struct{ externalID, provider string }
@@ -53,34 +55,29 @@ func (s *store) insert(ctx context.Context, rows []row) ([]arrival, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook: new lease: %w", err)
 	}
-	params := s.insertParams(rows, lease)
+	ids, err := s.queries.InsertWebhookEvents(ctx, s.db.Single(identity.System("webhooks")), s.insertParams(rows, lease))
+	if err != nil {
+		return nil, db.Translate(err)
+	}
+	isNew := make(map[uuid.UUID]bool, len(ids))
+	for _, id := range ids {
+		isNew[id] = true
+	}
+	// The new rows are durable, so what fails from here on concerns duplicates alone.
+	earlier, err := s.earlier(ctx, rows, isNew)
 	arrivals := make([]arrival, len(rows))
-	err = s.db.InTx(ctx, identity.System("webhooks"), func(ctx context.Context, tx pgx.Tx) error {
-		ids, err := s.queries.InsertWebhookEvents(ctx, tx, params)
-		if err != nil {
-			return err
+	for i, r := range rows {
+		arrivals[i] = arrival{id: r.event.ID, lease: lease}
+		if isNew[r.event.ID] {
+			continue
 		}
-		isNew := make(map[uuid.UUID]bool, len(ids))
-		for _, id := range ids {
-			isNew[id] = true
+		first, ok := earlier[dedupeKey{r.event.ExternalID, r.event.Provider}]
+		if err == nil && !ok {
+			err = fmt.Errorf("webhook: event %s was neither stored nor there before", r.event.ID)
 		}
-		earlier, err := s.earlier(ctx, tx, rows, isNew)
-		if err != nil {
-			return err
-		}
-		for i, r := range rows {
-			arrivals[i] = arrival{id: r.event.ID, lease: lease}
-			if !isNew[r.event.ID] {
-				id, ok := earlier[dedupeKey{r.event.ExternalID, r.event.Provider}]
-				if !ok {
-					return fmt.Errorf("webhook: event %s was neither stored nor there before", r.event.ID)
-				}
-				arrivals[i] = arrival{id: id, duplicate: true}
-			}
-		}
-		return nil
-	})
-	return arrivals, err
+		arrivals[i] = arrival{id: first.ID, duplicate: true, differs: !bytes.Equal(first.RawSha256, r.sha256[:]), err: err}
+	}
+	return arrivals, nil
 }
 
 // insertParams sorts the rows by key: two batches that share keys take their
@@ -105,7 +102,7 @@ func (s *store) insertParams(rows []row, lease uuid.UUID) dbsqlc.InsertWebhookEv
 }
 
 // earlier finds the stored events that the rows which are not new are duplicates of.
-func (s *store) earlier(ctx context.Context, tx pgx.Tx, rows []row, isNew map[uuid.UUID]bool) (map[dedupeKey]uuid.UUID, error) {
+func (s *store) earlier(ctx context.Context, rows []row, isNew map[uuid.UUID]bool) (map[dedupeKey]dbsqlc.FindWebhookEventsByKeyRow, error) {
 	var externalIDs, providers []string
 	for _, r := range rows {
 		if !isNew[r.event.ID] {
@@ -116,112 +113,13 @@ func (s *store) earlier(ctx context.Context, tx pgx.Tx, rows []row, isNew map[uu
 	if len(externalIDs) == 0 {
 		return nil, nil
 	}
-	found, err := s.queries.FindWebhookEventsByKey(ctx, tx, externalIDs, providers)
+	found, err := s.queries.FindWebhookEventsByKey(ctx, s.db.Pool(), externalIDs, providers)
 	if err != nil {
-		return nil, err
+		return nil, db.Translate(err)
 	}
-	ids := make(map[dedupeKey]uuid.UUID, len(found))
+	first := make(map[dedupeKey]dbsqlc.FindWebhookEventsByKeyRow, len(found))
 	for _, f := range found {
-		ids[dedupeKey{f.ExternalID, f.Provider}] = f.ID
+		first[dedupeKey{f.ExternalID, f.Provider}] = f
 	}
-	return ids, nil
-}
-
-// outcome is how the handling of a claimed event ended.
-type outcome struct {
-	id, lease uuid.UUID
-	status    Status // Processed or Failed
-	text      string // of a failure
-	at        time.Time
-}
-
-// record stores outcomes in one transaction and reports for each whether its
-// lease still held; it is a groupcommit.Flush.
-func (s *store) record(ctx context.Context, outcomes []outcome) ([]bool, error) {
-	var p dbsqlc.RecordWebhookOutcomesParams
-	for _, o := range outcomes {
-		p.Ids = append(p.Ids, o.id)
-		p.LeaseIds = append(p.LeaseIds, o.lease)
-		p.Statuses = append(p.Statuses, string(o.status))
-		p.HandlerErrors = append(p.HandlerErrors, o.text)
-		p.Ats = append(p.Ats, o.at)
-	}
-	held := make([]bool, len(outcomes))
-	err := s.db.InTx(ctx, identity.System("webhooks"), func(ctx context.Context, tx pgx.Tx) error {
-		ids, err := s.queries.RecordWebhookOutcomes(ctx, tx, p)
-		for i, o := range outcomes {
-			held[i] = slices.Contains(ids, o.id)
-		}
-		return err
-	})
-	return held, err
-}
-
-// complete makes the event processed inside the handler's own transaction, and
-// reports whether the lease still held.
-func (s *store) complete(ctx context.Context, tx pgx.Tx, c claim, at time.Time) (bool, error) {
-	n, err := s.queries.CompleteWebhookEvent(ctx, tx, at, c.event.ID, c.lease)
-	return n == 1, err
-}
-
-// claim is the right to handle an event until its lease ends.
-type claim struct {
-	event Event
-	lease uuid.UUID
-}
-
-// claimStale takes up to limit pending events whose lease ran out.
-func (s *store) claimStale(ctx context.Context, p identity.Principal, limit int) ([]claim, error) {
-	lease, err := s.newLease()
-	if err != nil {
-		return nil, fmt.Errorf("webhook: new lease: %w", err)
-	}
-	var claims []claim
-	err = s.db.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := s.queries.ClaimStaleWebhookEvents(ctx, tx, lease, s.lease.Seconds(), int32(limit))
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			c, err := newClaim(dbsqlc.ClaimWebhookReplayRow(r), lease)
-			if err != nil {
-				return err
-			}
-			claims = append(claims, c)
-		}
-		return nil
-	})
-	return claims, err
-}
-
-// claimReplay takes one event for a replay and counts it. It returns
-// pgx.ErrNoRows when the event is not to be had.
-func (s *store) claimReplay(ctx context.Context, p identity.Principal, id uuid.UUID, force bool) (claim, error) {
-	lease, err := s.newLease()
-	if err != nil {
-		return claim{}, fmt.Errorf("webhook: new lease: %w", err)
-	}
-	var c claim
-	err = s.db.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		r, err := s.queries.ClaimWebhookReplay(ctx, tx, dbsqlc.ClaimWebhookReplayParams{
-			LeaseID: lease, LeaseSeconds: s.lease.Seconds(), ID: id, Force: force,
-		})
-		if err != nil {
-			return err
-		}
-		c, err = newClaim(r, lease)
-		return err
-	})
-	return c, err
-}
-
-func newClaim(r dbsqlc.ClaimWebhookReplayRow, lease uuid.UUID) (claim, error) {
-	var h http.Header
-	if err := json.Unmarshal(r.Headers, &h); err != nil {
-		return claim{}, fmt.Errorf("webhook: headers of event %s: %w", r.ID, err)
-	}
-	return claim{lease: lease, event: Event{
-		ID: r.ID, Provider: r.Provider, Type: r.EventType, ExternalID: r.ExternalID,
-		Body: r.Raw, Header: h, RetryCount: int(r.RetryCount), CreatedAt: r.CreatedAt,
-	}}, nil
+	return first, nil
 }

@@ -76,10 +76,12 @@ type Record struct {
 	RetryCount   int
 	ProcessedAt  *time.Time
 	CreatedAt    time.Time
-	// Body is nil when it has MaxInlineBody bytes or more.
+	// Body is nil in a list when it has MaxInlineBody bytes or more, and everywhere
+	// when it is Emptied.
 	Body       []byte
 	BodySize   int // bytes
 	BodySHA256 []byte
+	Emptied    bool // the body's retention is over
 	// RepeatedBodyOf is the provider's earliest event with an equal body and
 	// another external id; nil when there is none.
 	RepeatedBodyOf *uuid.UUID
@@ -96,6 +98,7 @@ var (
 	ErrStorage   = fault.New(fault.Unavailable, "storage_unavailable", "The delivery could not be stored. Send it again shortly.").After(5 * time.Second)
 
 	ErrEvent         = fault.Missing("webhook event")
+	ErrEmptied       = fault.New(fault.Gone, "payload_emptied", "The event's payload is gone: its retention is over.")
 	ErrInFlight      = fault.New(fault.Conflict, "in_flight", "The event is being handled at this moment.")
 	ErrNotReplayable = fault.New(fault.Conflict, "not_replayable", "The event was processed. Replay it with force=true if its effect shall happen again.")
 )

@@ -11,17 +11,18 @@ import (
 type authKind int
 
 const (
-	authNone   authKind = iota
-	authBearer          // the collection's own
+	authNone authKind = iota
+	authBearer
 	authAPIKey
 	authBasic
 )
 
-// auth is a request's. For authAPIKey it is a name and value in "header" or
-// "query", for authBasic a user name and password.
+// auth is a request's: the value is the token of authBearer; authAPIKey is a name
+// and value in "header" or "query", authBasic a user name and password.
 type auth struct {
 	kind            authKind
 	in, name, value string
+	inherited       bool // from the collection
 }
 
 func (s securityScheme) isBearer() bool {
@@ -44,16 +45,17 @@ func (d *description) auth(o located, v Variant) auth {
 	if o.Security != nil {
 		alternatives = *o.Security
 	}
+	if v.Signature != nil {
+		return auth{} // the script does it
+	}
 	for _, alternative := range alternatives {
 		for _, name := range slices.Sorted(maps.Keys(alternative)) {
 			s := d.Components.SecuritySchemes[name]
-			if v.Signature != nil && strings.EqualFold(s.Name, v.Signature.Header) {
-				continue // the script does it
-			}
 			variable := cmp.Or(s.Hints.Variable, name)
 			switch {
 			case s.isBearer():
-				return auth{kind: authBearer}
+				variable = cmp.Or(s.Hints.Variable, tokenVariable)
+				return auth{kind: authBearer, value: "{{" + variable + "}}", inherited: variable == d.bearerVariable()}
 			case s.Type == "apiKey" && s.In != "cookie":
 				return auth{kind: authAPIKey, in: s.In, name: s.Name, value: "{{" + variable + "}}"}
 			case s.Type == "http" && strings.EqualFold(s.Scheme, "basic"):

@@ -1,5 +1,14 @@
 package export
 
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
 // Extension is the member of a description that holds hints for exports: a Root
 // at its root, SchemeHints at a security scheme, Hints at an operation.
 //
@@ -30,8 +39,9 @@ type SchemeHints struct {
 // Hints say how a request of an operation succeeds on a service that was just
 // set up, after the requests before it.
 type Hints struct {
-	// Order moves the request before (negative) or behind others. Requests above
-	// zero come in a last folder. Zero is 100 for DELETE.
+	// Order moves the request before (negative) or behind others; among equals the
+	// path decides. Requests above zero come in a last folder. Zero is 100 for
+	// DELETE.
 	Order int `json:"order,omitempty"`
 	// Variants replace the one request by several. What a variant leaves out it
 	// takes from here.
@@ -73,6 +83,36 @@ type Signature struct {
 	Secret  string `json:"secret"`  // name of the variable with the key
 	Message string `json:"message"` // "{timestamp}.{body}"
 	Value   string `json:"value"`   // "t={timestamp},v1={hmac}"
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+
+func (r Root) validate() error {
+	for _, v := range r.Variables {
+		if !variableName.MatchString(v.Name) {
+			return fmt.Errorf("a variable %q is no name", v.Name)
+		}
+	}
+	return nil
+}
+
+func (h Hints) validate() error {
+	for _, name := range slices.Sorted(maps.Keys(h.Capture)) {
+		if !variableName.MatchString(name) || !strings.HasPrefix(h.Capture[name], "/") {
+			return fmt.Errorf("a capture %q: %q is no JSON Pointer into a variable", name, h.Capture[name])
+		}
+	}
+	for _, v := range append(slices.Clone(h.Variants), h.Variant) {
+		if s := v.Signature; s != nil && (s.Header == "" || s.Message == "" || s.Value == "" || !variableName.MatchString(s.Secret)) {
+			return errors.New("a signature needs a header, a secret's variable, a message and a value")
+		}
+	}
+	for _, v := range h.Variants {
+		if v.Name == "" {
+			return errors.New("a variant has no name")
+		}
+	}
+	return nil
 }
 
 // Strip removes the hints from a description, given as decoded JSON.

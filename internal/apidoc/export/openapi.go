@@ -21,11 +21,11 @@ type description struct {
 	Paths      map[string]map[string]json.RawMessage
 	Components struct {
 		Schemas         map[string]*schema
-		Parameters      map[string]*parameter
-		RequestBodies   map[string]*requestBody
-		Responses       map[string]*response
-		Headers         map[string]*header
-		Examples        map[string]*example
+		Parameters      map[string]parameter
+		RequestBodies   map[string]requestBody
+		Responses       map[string]response
+		Headers         map[string]header
+		Examples        map[string]example
 		SecuritySchemes map[string]securityScheme
 	}
 	Hints Root `json:"x-waypost-export"`
@@ -37,9 +37,9 @@ type operation struct {
 	Description string
 	Tags        []string
 	Deprecated  bool
-	Parameters  []*parameter
-	RequestBody *requestBody
-	Responses   map[string]*response
+	Parameters  []parameter
+	RequestBody requestBody
+	Responses   map[string]response
 	Security    *[]map[string][]string // nil: the document's
 	Hints       Hints                  `json:"x-waypost-export"`
 }
@@ -51,7 +51,7 @@ type parameter struct {
 	Required    bool
 	Schema      *schema
 	Example     json.RawMessage
-	Examples    map[string]*example
+	Examples    map[string]example
 }
 
 type requestBody struct {
@@ -62,7 +62,7 @@ type requestBody struct {
 type response struct {
 	Ref         string `json:"$ref"`
 	Description string
-	Headers     map[string]*header
+	Headers     map[string]header
 	Content     map[string]mediaType
 }
 
@@ -75,7 +75,7 @@ type header struct {
 type mediaType struct {
 	Schema   *schema
 	Example  json.RawMessage
-	Examples map[string]*example
+	Examples map[string]example
 }
 
 type example struct {
@@ -98,34 +98,32 @@ func readDescription(raw []byte) (*description, error) {
 }
 
 // component follows references like "#/components/<section>/<name>".
-func component[T any](all map[string]*T, section, ref string, v *T) *T {
-	name, ok := strings.CutPrefix(ref, "#/components/"+section+"/")
-	if found := all[name]; ok && found != nil {
-		return found
+func component[T any](all map[string]T, section, ref string, v T) T {
+	if name, ok := strings.CutPrefix(ref, "#/components/"+section+"/"); ok {
+		if found, ok := all[name]; ok {
+			return found
+		}
 	}
 	return v
 }
 
-func (d *description) parameter(p *parameter) *parameter {
+func (d *description) parameter(p parameter) parameter {
 	return component(d.Components.Parameters, "parameters", p.Ref, p)
 }
 
-func (d *description) body(b *requestBody) *requestBody {
-	if b == nil {
-		return &requestBody{}
-	}
+func (d *description) body(b requestBody) requestBody {
 	return component(d.Components.RequestBodies, "requestBodies", b.Ref, b)
 }
 
-func (d *description) response(r *response) *response {
+func (d *description) response(r response) response {
 	return component(d.Components.Responses, "responses", r.Ref, r)
 }
 
-func (d *description) header(h *header) *header {
+func (d *description) header(h header) header {
 	return component(d.Components.Headers, "headers", h.Ref, h)
 }
 
-func (d *description) example(e *example) *example {
+func (d *description) example(e example) example {
 	return component(d.Components.Examples, "examples", e.Ref, e)
 }
 

@@ -52,6 +52,9 @@ func newPlan(raw []byte) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := d.Hints.validate(); err != nil {
+		return nil, err
+	}
 	operations, err := d.operations()
 	if err != nil {
 		return nil, err
@@ -66,12 +69,12 @@ func newPlan(raw []byte) (*plan, error) {
 			early = append(early, o)
 		}
 	}
-	if p.folders, err = d.byTag(p, early, ""); err != nil {
+	if p.folders, err = d.byTag(early, ""); err != nil {
 		return nil, err
 	}
 	if len(late) > 0 {
 		last := folder{key: "last", name: lastFolder, description: lastFolderDescription}
-		if last.folders, err = d.byTag(p, late, "last/"); err != nil {
+		if last.folders, err = d.byTag(late, "last/"); err != nil {
 			return nil, err
 		}
 		p.folders = append(p.folders, last)
@@ -85,7 +88,7 @@ func newPlan(raw []byte) (*plan, error) {
 func (d *description) operations() ([]located, error) {
 	var all []located
 	for path, item := range d.Paths {
-		var shared []*parameter
+		var shared []parameter
 		if raw := item["parameters"]; raw != nil {
 			if err := json.Unmarshal(raw, &shared); err != nil {
 				return nil, fmt.Errorf("parameters of %s: %w", path, err)
@@ -112,21 +115,25 @@ func (d *description) operations() ([]located, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b located) int {
-		return cmp.Or(cmp.Compare(a.order, b.order), strings.Compare(a.path, b.path),
+		byPath := strings.Compare(a.path, b.path)
+		if a.order > 0 {
+			byPath = -byPath // what is inside goes before what holds it
+		}
+		return cmp.Or(cmp.Compare(a.order, b.order), byPath,
 			cmp.Compare(slices.Index(methods, a.method), slices.Index(methods, b.method)))
 	})
 	return all, nil
 }
 
 // withShared adds a path's parameters, which an operation's own override.
-func (d *description) withShared(own, shared []*parameter) []*parameter {
-	out := make([]*parameter, 0, len(own)+len(shared))
+func (d *description) withShared(own, shared []parameter) []parameter {
+	out := make([]parameter, 0, len(own)+len(shared))
 	for _, p := range own {
 		out = append(out, d.parameter(p))
 	}
 	for _, p := range shared {
 		p = d.parameter(p)
-		if !slices.ContainsFunc(out, func(o *parameter) bool { return o.Name == p.Name && o.In == p.In }) {
+		if !slices.ContainsFunc(out, func(o parameter) bool { return o.Name == p.Name && o.In == p.In }) {
 			out = append(out, p)
 		}
 	}
@@ -135,7 +142,7 @@ func (d *description) withShared(own, shared []*parameter) []*parameter {
 
 // byTag makes a folder of each tag, that of the earliest request first, else in
 // the order in which the description declares them.
-func (d *description) byTag(p *plan, operations []located, prefix string) ([]folder, error) {
+func (d *description) byTag(operations []located, prefix string) ([]folder, error) {
 	first := map[string]int{} // tag to the order of its earliest request
 	rank := map[string]int{}
 	description := map[string]string{}
@@ -150,7 +157,7 @@ func (d *description) byTag(p *plan, operations []located, prefix string) ([]fol
 		if _, declared := rank[o.tag]; !declared {
 			rank[o.tag] = len(d.Tags)
 		}
-		requests, err := d.requests(o, p.bearer)
+		requests, err := d.requests(o)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.OperationID, err)
 		}

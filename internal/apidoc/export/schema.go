@@ -27,10 +27,18 @@ type schema struct {
 	AnyOf      []*schema
 	ReadOnly   bool
 	WriteOnly  bool
-	Minimum    json.Number
+	Minimum    *json.Number
+	Maximum    *json.Number
 	MinLength  int
 	MaxLength  *int
+	MinItems   int
 }
+
+// maxItems and maxText keep examples readable, whatever a schema asks for.
+const (
+	maxItems = 10
+	maxText  = 1000
+)
 
 // UnmarshalJSON also reads the schemas true and false (JSON Schema 2020-12,
 // section 4.3.2).
@@ -89,19 +97,23 @@ func (s sampler) sample(x *schema) (any, bool) {
 	if v, ok := x.stated(); ok {
 		return v, true
 	}
-	for _, choice := range slices.Concat(x.OneOf, x.AnyOf) {
-		if v, ok := s.sample(choice); ok && v != nil {
-			return v, true
+	if choices := slices.Concat(x.OneOf, x.AnyOf); len(choices) > 0 {
+		for _, choice := range choices {
+			if v, ok := s.sample(choice); ok && v != nil {
+				return v, true
+			}
 		}
+		return nil, false
 	}
 	if len(x.AllOf) > 0 || len(x.Properties) > 0 || slices.Contains(x.Type, "object") {
 		return s.object(x)
 	}
 	if slices.Contains(x.Type, "array") {
-		if item, ok := s.sample(x.Items); ok {
-			return []any{item}, true
+		item, ok := s.sample(x.Items)
+		if !ok {
+			return []any{}, x.MinItems == 0
 		}
-		return []any{}, true
+		return slices.Repeat([]any{item}, min(max(1, x.MinItems), maxItems)), x.MinItems <= maxItems
 	}
 	return x.scalar()
 }
@@ -127,7 +139,7 @@ func (s sampler) object(x *schema) (any, bool) {
 	complete := true
 	for _, name := range slices.Sorted(maps.Keys(x.Properties)) {
 		p := x.Properties[name]
-		if s.request && p.ReadOnly || !s.request && p.WriteOnly {
+		if p == nil || s.request && p.ReadOnly || !s.request && p.WriteOnly {
 			continue
 		}
 		v, ok := s.sample(p)
@@ -163,22 +175,37 @@ func (x *schema) scalar() (any, bool) {
 	case "boolean":
 		return true, true
 	case "integer", "number":
-		if x.Minimum != "" {
-			return x.Minimum, true
-		}
-		return json.Number("1"), true
+		return x.number(), true
 	case "string":
 		if text, ok := formats[x.Format]; ok {
 			return text, true
 		}
 		text := "text"
-		text += strings.Repeat("x", max(0, x.MinLength-len(text)))
+		text += strings.Repeat("x", max(0, min(x.MinLength, maxText)-len(text)))
 		if x.MaxLength != nil {
-			text = text[:min(len(text), *x.MaxLength)]
+			text = text[:max(0, min(len(text), *x.MaxLength))]
 		}
-		return text, x.Pattern == ""
+		return text, x.Pattern == "" && x.MinLength <= maxText
 	case "null":
 		return nil, true
 	}
 	return map[string]any{}, true // anything goes
+}
+
+// number is 1, or the bound that keeps it from being that.
+func (x *schema) number() json.Number {
+	beyond := func(bound *json.Number, sign float64) bool {
+		if bound == nil {
+			return false
+		}
+		n, err := bound.Float64()
+		return err == nil && (n-1)*sign > 0
+	}
+	switch {
+	case beyond(x.Minimum, 1):
+		return *x.Minimum
+	case beyond(x.Maximum, -1):
+		return *x.Maximum
+	}
+	return "1"
 }

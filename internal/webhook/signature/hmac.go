@@ -16,6 +16,9 @@ type HMAC struct {
 	Prefix string // what precedes the digits, exactly; may be empty
 }
 
+// Validate returns an error when the header's name is none.
+func (s HMAC) Validate() error { return checkHeaderName(s.Header) }
+
 // Headers names the headers that carry the signature.
 func (s HMAC) Headers() []string { return []string{s.Header} }
 

@@ -11,12 +11,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"regexp"
 )
 
 // Why a delivery was refused. They are for logs and counters: a sender is told
 // the same for each, lest it learn how to come closer.
 var (
 	ErrNoSecret  = errors.New("signature: no secret is set")
+	ErrBadSecret = errors.New("signature: the secret is not a key in base64")
 	ErrMissing   = errors.New("signature: no signature header")
 	ErrRepeated  = errors.New("signature: signature header sent more than once")
 	ErrMalformed = errors.New("signature: malformed signature header")
@@ -27,6 +29,15 @@ var (
 
 // maxHeader bounds in bytes what of a signature header is looked at.
 const maxHeader = 8 << 10
+
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // a token of RFC 9110, section 5.6.2
+
+func checkHeaderName(name string) error {
+	if !headerName.MatchString(name) {
+		return errors.New("no name for the signature's header")
+	}
+	return nil
+}
 
 // only returns the one value of a header that must be sent exactly once: with
 // two, which of them counts would depend on who reads.

@@ -25,6 +25,9 @@ type Timestamped struct {
 	Header string // the header's name
 }
 
+// Validate returns an error when the header's name is none.
+func (s Timestamped) Validate() error { return checkHeaderName(s.Header) }
+
 // Headers names the headers that carry the signature.
 func (s Timestamped) Headers() []string { return []string{s.Header} }
 
@@ -45,13 +48,8 @@ func (s Timestamped) Verify(secret, body []byte, h http.Header, now time.Time) e
 	if err != nil {
 		return err
 	}
-	// Both are at least 0 in any year that a clock shows, so the difference can't
-	// overflow.
-	switch age := now.Unix() - at; {
-	case age > tolerance:
-		return ErrTooOld
-	case age < -tolerance:
-		return ErrTooNew
+	if err := inWindow(at, now); err != nil {
+		return err
 	}
 	want := sum(secret, []byte(t), []byte("."), body)
 	matches := false
@@ -96,6 +94,18 @@ func parseTimestamped(value string) (string, []string, error) {
 		return "", nil, ErrMalformed
 	}
 	return t, candidates, nil
+}
+
+// inWindow holds a timestamp against the tolerance. Both times are at least 0 in
+// any year that a clock shows, so the difference can't overflow.
+func inWindow(at int64, now time.Time) error {
+	switch age := now.Unix() - at; {
+	case age > tolerance:
+		return ErrTooOld
+	case age < -tolerance:
+		return ErrTooNew
+	}
+	return nil
 }
 
 // parseUnix reads a canonical decimal: digits only, no leading zero. The MAC

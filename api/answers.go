@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/apidoc"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/httpedge"
+)
+
+// failuresKey holds in an operation's metadata the failures that it can end in:
+// the very values that the handler or the guard returns, from which come the
+// documented statuses, codes and examples.
+const failuresKey = "waypost.failures"
+
+// Failures that any work can end in.
+var (
+	errUnexpected = errors.New("a defect, which clients see as internal_error")
+	errSlow       = context.DeadlineExceeded // the request's own time limit
+)
+
+// bodyFailures are what readJSON answers.
+func bodyFailures() []error {
+	return []error{errNotJSON, errBodySlow, errBodySize, errMediaType}
+}
+
+// describeAnswers documents everything that op can answer, once Huma has read its
+// types.
+func describeAnswers(oapi *huma.OpenAPI, op *huma.Operation) {
+	failures, _ := op.Metadata[failuresKey].([]error)
+	failures = append(slices.Clone(failures), fault.Validation(invalidExample(op)), errUnexpected)
+	if op.RequestBody != nil {
+		failures = append(failures, bodyFailures()...)
+	}
+	// What reads nothing and asks nobody is never slow.
+	if op.RequestBody != nil || len(op.Parameters) > 0 || len(op.Security) > 0 {
+		failures = append(failures, errSlow)
+	}
+	schema := oapi.Components.Schemas.Schema(envelopeType, true, "")
+	for status, r := range op.Responses {
+		if n, err := strconv.Atoi(status); err != nil || n >= http.StatusBadRequest {
+			delete(op.Responses, status)
+			continue
+		}
+		if r.Headers == nil {
+			r.Headers = map[string]*huma.Header{}
+		}
+		r.Headers[requestIDHeader] = headerReference(requestIDHeader)
+	}
+	for status, a := range answersOf(failures) {
+		examples := map[string]*huma.Example{}
+		for code, e := range a.examples {
+			examples[code] = &huma.Example{Value: e}
+		}
+		r := &huma.Response{Description: a.description(), Headers: map[string]*huma.Header{},
+			Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Examples: examples}}}
+		for _, name := range a.headers {
+			r.Headers[name] = headerReference(name)
+		}
+		if a, ok := op.Metadata[accessKey].(Access); ok && a.scheme == schemeBearer && status == http.StatusUnauthorized {
+			r.Headers[challengeHeader] = headerReference(challengeHeader)
+		}
+		op.Responses[strconv.Itoa(status)] = r
+	}
+}
+
+// withFailures documents on a plain route what it can answer besides its results.
+func withFailures(o *apidoc.Operation, failures ...error) *apidoc.Operation {
+	answers := answersOf(append(failures, errUnexpected))
+	for _, status := range slices.Sorted(maps.Keys(answers)) {
+		a := answers[status]
+		o.Response(status, httpedge.Envelope{}, a.description())
+		for code, e := range a.examples {
+			o.ResponseExample(status, code, e)
+		}
+		for _, name := range a.headers {
+			o.ResponseHeader(status, name, headerReference(name), "")
+		}
+	}
+	return o
+}
+
+// failureAnswer is what one status can mean.
+type failureAnswer struct {
+	status   int
+	codes    []string // in the order in which they were named
+	examples map[string]*httpedge.Envelope
+	headers  []string
+}
+
+// answersOf groups failures by the status that httpedge gives them.
+func answersOf(failures []error) map[int]*failureAnswer {
+	answers := map[int]*failureAnswer{}
+	for _, err := range failures {
+		e := httpedge.NewEnvelope(err, "5YQ2VJ6X7M3K4N5P6Q7R8S9T2U")
+		a := answers[e.GetStatus()]
+		if a == nil {
+			a = &failureAnswer{status: e.GetStatus(), examples: map[string]*httpedge.Envelope{}, headers: []string{requestIDHeader}}
+			a.headers = slices.AppendSeq(a.headers, maps.Keys(e.GetHeaders()))
+			slices.Sort(a.headers)
+			answers[a.status] = a
+		}
+		if a.examples[e.Err.Code] == nil {
+			a.codes = append(a.codes, e.Err.Code)
+			a.examples[e.Err.Code] = e
+		}
+	}
+	return answers
+}
+
+func (a *failureAnswer) description() string {
+	meanings := make([]string, len(a.codes))
+	for i, code := range a.codes {
+		meanings[i] = fmt.Sprintf("`%s`: %s", code, a.examples[code].Err.Message)
+	}
+	return strings.Join(meanings, "\n\n")
+}
+
+// invalidExample names a field that op has.
+func invalidExample(op *huma.Operation) map[string]string {
+	for _, p := range op.Parameters {
+		if p.In == "query" {
+			return map[string]string{"query." + p.Name: "Has a value that the parameter does not allow."}
+		}
+	}
+	if op.RequestBody != nil {
+		return map[string]string{"body.unknown": "Is not a field of this request; names are case-sensitive."}
+	}
+	return map[string]string{"query": "Not a well-formed query string: check its percent-encoding and separators."}
+}

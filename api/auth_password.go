@@ -1,0 +1,165 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/apidoc/model"
+)
+
+// Registrar lets people make and keep their own accounts. All methods return
+// validation faults; Register returns account.ErrEmailTaken, Register and
+// RequestPasswordReset throttle.ErrLimited, ResetPassword and VerifyEmail
+// account.ErrLinkInvalid, ChangePassword account.ErrReauthenticate.
+type Registrar interface {
+	Register(ctx context.Context, n account.NewUser) (account.User, error)
+	VerifyEmail(ctx context.Context, token string) error
+	RequestPasswordReset(ctx context.Context, email string) error
+	ResetPassword(ctx context.Context, token, password string) error
+	ChangePassword(ctx context.Context, current, next string) error
+}
+
+// Registration is the body of a registration.
+type Registration struct {
+	FirstName string `json:"first_name" model:"required,min=2,max=100" doc:"Given name." example:"Ada"`
+	LastName  string `json:"last_name" model:"required,min=2,max=100" doc:"Family name." example:"Lovelace"`
+	Email     string `json:"email" model:"required,email,unique" doc:"Sign-in name; case makes no difference." example:"ada@example.com"`
+	Password  string `json:"password" model:"required,min=8,max=128" doc:"Passwords that attackers try first are refused." example:"correct horse battery staple"`
+}
+
+// EmailVerification is the body that verifies an address.
+type EmailVerification struct {
+	Token string `json:"token" model:"required,min=1,max=200" doc:"The code of the mailed link." example:"wpml_b3BhcXVl"`
+}
+
+// ForgottenPassword is the body that asks for a reset.
+type ForgottenPassword struct {
+	Email string `json:"email" model:"required,email" doc:"The account's address." example:"ada@example.com"`
+}
+
+// PasswordReset is the body that sets a forgotten password.
+type PasswordReset struct {
+	Token    string `json:"token" model:"required,min=1,max=200" doc:"The code of the mailed link." example:"wpml_b3BhcXVl"`
+	Password string `json:"password" model:"required,min=8,max=128" doc:"The new password; those that attackers try first are refused." example:"correct horse battery staple"`
+}
+
+// PasswordChange is the body that changes a password.
+type PasswordChange struct {
+	CurrentPassword string `json:"current_password" model:"required,min=1,max=128" doc:"The password so far." example:"correct horse battery staple"`
+	NewPassword     string `json:"new_password" model:"required,min=8,max=128" doc:"The new password; those that attackers try first are refused." example:"a newer horse battery staple"`
+}
+
+// nothing is the data of an answer that only says that something was done.
+type nothing struct{}
+
+type doneOutput struct {
+	Body single[nothing]
+}
+
+func done(message string) *doneOutput {
+	return &doneOutput{Body: single[nothing]{Message: message}}
+}
+
+type createdUserOutput struct {
+	Location string `header:"Location" doc:"Where the account is." example:"/api/users/7"`
+	Body     single[User]
+}
+
+func createdUser(u account.User, message string) *createdUserOutput {
+	return &createdUserOutput{
+		Location: "/api/users/" + strconv.FormatInt(u.ID, 10),
+		Body:     single[User]{Data: toUser(u), Message: message},
+	}
+}
+
+func registerRegistration(a huma.API, s Registrar) {
+	huma.Register(a, access(huma.Operation{
+		OperationID: "register",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/register",
+		Summary:     "Make an account of one's own",
+		Description: "Makes an account with role `USER` and mails a link that verifies its address; it may sign in before. " +
+			"An address of the network makes at most 60 accounts in an hour.",
+		Tags:          []string{tagAuth},
+		DefaultStatus: http.StatusCreated,
+	}, public(), account.ErrEmailTaken, errThrottled, account.ErrBusy), func(ctx context.Context, in *struct{ Body model.Request[Registration] }) (*createdUserOutput, error) {
+		r := in.Body.Value()
+		u, err := s.Register(ctx, account.NewUser{FirstName: r.FirstName, LastName: r.LastName, Email: r.Email, Password: r.Password})
+		if err != nil {
+			return nil, within("body", err)
+		}
+		return createdUser(u, "Welcome. A mail with a link to verify your address is on its way."), nil
+	})
+
+	huma.Register(a, access(huma.Operation{
+		OperationID: "verify-email",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/verify-email",
+		Summary:     "Verify an e-mail address",
+		Description: "Spends the code of a link that was mailed to the address. It is good once, and only while the account has that address.",
+		Tags:        []string{tagAuth},
+	}, public(), account.ErrLinkInvalid), func(ctx context.Context, in *struct {
+		Body model.Request[EmailVerification]
+	}) (*doneOutput, error) {
+		if err := s.VerifyEmail(ctx, in.Body.Value().Token); err != nil {
+			return nil, err
+		}
+		return done("Your address is verified."), nil
+	})
+}
+
+func registerPasswords(a huma.API, s Registrar) {
+	huma.Register(a, access(huma.Operation{
+		OperationID: "forgot-password",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/password/forgot",
+		Summary:     "Ask for a new password",
+		Description: "Mails a link to the address if there is an active account with it. The answer is the same if not.",
+		Tags:        []string{tagAuth},
+	}, public(), errThrottled), func(ctx context.Context, in *struct {
+		Body model.Request[ForgottenPassword]
+	}) (*doneOutput, error) {
+		if err := s.RequestPasswordReset(ctx, in.Body.Value().Email); err != nil {
+			return nil, err
+		}
+		return done("If there is an account with that address, a mail is on its way."), nil
+	})
+
+	huma.Register(a, access(huma.Operation{
+		OperationID: "reset-password",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/password/reset",
+		Summary:     "Set a forgotten password",
+		Description: "Spends the code of a mailed link, sets the password and ends all sessions. It signs nobody in, and a second factor still stands.",
+		Tags:        []string{tagAuth},
+	}, public(), account.ErrLinkInvalid, account.ErrBusy), func(ctx context.Context, in *struct {
+		Body model.Request[PasswordReset]
+	}) (*doneOutput, error) {
+		r := in.Body.Value()
+		if err := s.ResetPassword(ctx, r.Token, r.Password); err != nil {
+			return nil, within("body", err)
+		}
+		return done("Your password is set. Sign in with it."), nil
+	})
+
+	huma.Register(a, access(huma.Operation{
+		OperationID: "change-password",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/password/change",
+		Summary:     "Change one's password",
+		Description: "Needs the current password, ends all other sessions, and tells the account's address by mail.",
+		Tags:        []string{tagAuth},
+	}, inPerson(), account.ErrReauthenticate, errThrottled, account.ErrBusy), func(ctx context.Context, in *struct {
+		Body model.Request[PasswordChange]
+	}) (*doneOutput, error) {
+		c := in.Body.Value()
+		if err := s.ChangePassword(ctx, c.CurrentPassword, c.NewPassword); err != nil {
+			return nil, within("body", err)
+		}
+		return done("Your password is changed, and your other sessions have ended."), nil
+	})
+}

@@ -1,0 +1,193 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/apidoc/model"
+	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats"
+)
+
+// BatchCollector counts events that a server reports and returns once all are
+// durable. Errors: faults of kind Invalid and Unavailable.
+type BatchCollector interface {
+	CollectBatch(ctx context.Context, s site.Site, events []stats.Reported) (stats.BatchResult, error)
+}
+
+// reportedEvent describes one event of a batch; readReported reads it.
+type reportedEvent struct {
+	EventID   string         `json:"event_id" minLength:"1" maxLength:"200" doc:"The reporter's own id. An event whose id is known counts as a duplicate, whatever its time." example:"order-4711"`
+	TS        time.Time      `json:"ts" doc:"When it happened: at most 24 hours ago and 5 minutes ahead." example:"2026-01-02T15:04:05Z"`
+	URL       string         `json:"url" doc:"The page, absolute, on the site's domain or a subdomain of it." example:"https://blog.example.com/checkout"`
+	Referrer  string         `json:"referrer,omitempty" doc:"Where the visitor came from." example:"https://www.example.org/"`
+	Name      string         `json:"name,omitempty" maxLength:"100" doc:"A custom event's name; empty or pageview for a pageview." example:"purchase"`
+	Props     map[string]any `json:"props,omitempty" doc:"Up to 16 properties whose values are strings, numbers or booleans." example:"{\"plan\":\"team\"}"`
+	IP        string         `json:"ip,omitempty" doc:"The visitor's address: hashed, never stored." example:"203.0.113.7"`
+	UserAgent string         `json:"user_agent,omitempty" doc:"The visitor's: hashed and classified, never stored." example:"Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0"`
+}
+
+// reportedEvents is the described body; batchBody is the one that is read.
+type reportedEvents struct {
+	Events []reportedEvent `json:"events" minItems:"1" maxItems:"1000" nullable:"false" doc:"Each is judged by itself."`
+}
+
+// batchBody keeps events as they came: Huma would refuse all for one.
+type batchBody struct {
+	model.Unchecked
+	events   []json.RawMessage
+	problems []*huma.ErrorDetail
+}
+
+// Schema implements huma.SchemaProvider. The reference stands where Huma writes
+// it out but does not follow it.
+func (*batchBody) Schema(r huma.Registry) *huma.Schema {
+	ref := r.Schema(reflect.TypeFor[reportedEvents](), true, "ReportedEvents").Ref
+	return &huma.Schema{Extensions: map[string]any{"$ref": ref}}
+}
+
+// UnmarshalJSON implements json.Unmarshaler. Problems are kept for Resolve.
+func (b *batchBody) UnmarshalJSON(data []byte) error {
+	note := func(field, message string) {
+		b.problems = append(b.problems, &huma.ErrorDetail{Location: field, Message: message})
+	}
+	var members map[string]json.RawMessage
+	if data[0] != '{' || json.Unmarshal(data, &members) != nil {
+		note("body", "Must be an object.")
+		return nil
+	}
+	for name := range members {
+		if name != "events" {
+			note("body", "Has a member other than events; names are case-sensitive.")
+		}
+	}
+	list, ok := members["events"]
+	switch {
+	case !ok:
+		note("body.events", "Is required.")
+	case list[0] != '[' || json.Unmarshal(list, &b.events) != nil:
+		note("body.events", "Must be a list.")
+	case len(b.events) == 0 || len(b.events) > stats.MaxReported:
+		note("body.events", "From 1 to 1,000 events.")
+	}
+	return nil
+}
+
+// Resolve implements huma.Resolver.
+func (b *batchBody) Resolve(huma.Context) []error {
+	errs := make([]error, len(b.problems))
+	for i, p := range b.problems {
+		errs[i] = p
+	}
+	return errs
+}
+
+// eventMembers are those of an event.
+var eventMembers = []string{"event_id", "ts", "url", "referrer", "name", "props", "ip", "user_agent"}
+
+// readReported reads one event, or says why it can't.
+func readReported(raw json.RawMessage) stats.Reported {
+	var in struct {
+		EventID   string      `json:"event_id"`
+		TS        time.Time   `json:"ts"`
+		URL       string      `json:"url"`
+		Referrer  string      `json:"referrer"`
+		Name      string      `json:"name"`
+		Props     stats.Props `json:"props"`
+		IP        string      `json:"ip"`
+		UserAgent string      `json:"user_agent"`
+	}
+	targets := map[string]any{
+		"event_id": &in.EventID, "ts": &in.TS, "url": &in.URL, "referrer": &in.Referrer,
+		"name": &in.Name, "props": &in.Props, "ip": &in.IP, "user_agent": &in.UserAgent,
+	}
+	problem := ""
+	note := func(s string) {
+		if problem == "" {
+			problem = s
+		}
+	}
+	seen := map[string]bool{}
+	err := eachMember(raw, func(name string, value json.RawMessage) {
+		switch {
+		case !slices.Contains(eventMembers, name):
+			note("Has a member other than event_id, ts, url, referrer, name, props, ip and user_agent.")
+		case seen[name]:
+			note(name + ": Appears more than once.")
+		case value[0] == 'n' || json.Unmarshal(value, targets[name]) != nil:
+			note(name + ": Has a value of another type or form.")
+		}
+		seen[name] = true
+	})
+	if err != nil {
+		note("Must be a JSON object whose strings hold neither U+0000 nor lone surrogates.")
+	}
+	for _, name := range []string{"event_id", "ts", "url"} {
+		if !seen[name] {
+			note(name + ": Is required.")
+		}
+	}
+	r := stats.Reported{EventID: in.EventID, Problem: problem, Hit: stats.Hit{
+		At: in.TS, UserAgent: in.UserAgent, URL: in.URL, Referrer: in.Referrer, Name: in.Name, Props: in.Props,
+	}}
+	if in.IP != "" {
+		if r.Hit.Address, err = netip.ParseAddr(in.IP); err != nil {
+			note("ip: Not an address.")
+			r.Problem = problem
+		}
+	}
+	return r
+}
+
+type batchRefusal struct {
+	Index   int    `json:"index" minimum:"0" doc:"Of the event, from 0." example:"1"`
+	Code    string `json:"code" enum:"validation_failed,too_old,in_future,bot,unknown_host" doc:"Why it is not counted." example:"too_old"`
+	Message string `json:"message" doc:"The same for people." example:"ts: More than 24 hours ago."`
+}
+
+type batchAnswer struct {
+	Accepted  int            `json:"accepted" minimum:"0" doc:"Events that were counted." example:"2"`
+	Duplicate int            `json:"duplicate" minimum:"0" doc:"Events whose id was known." example:"0"`
+	Rejected  []batchRefusal `json:"rejected" nullable:"false" doc:"Events that are not counted, and never will be as they are."`
+}
+
+type batchOutput struct {
+	CacheControl string `header:"Cache-Control" doc:"Not to be kept." example:"no-store"`
+	Body         batchAnswer
+}
+
+func registerCollectBatch(a huma.API, s BatchCollector) {
+	huma.Register(a, access(huma.Operation{
+		OperationID: "collect-batch",
+		Method:      http.MethodPost,
+		Path:        "/api/collect/batch",
+		Summary:     "Report events from a server",
+		Description: "Counts up to 1,000 events, each once: after an error or a lost answer the same batch can be sent again. " +
+			"An answer means that all accepted events are durable. A bad event fails none of its neighbours; `accepted`, `duplicate` and the length of `rejected` add up.",
+		Tags:             []string{tagStats},
+		SkipValidateBody: true,
+	}, ingestKey()), func(ctx context.Context, in *struct{ Body batchBody }) (*batchOutput, error) {
+		events := make([]stats.Reported, len(in.Body.events))
+		for i, raw := range in.Body.events {
+			events[i] = readReported(raw)
+		}
+		result, err := s.CollectBatch(ctx, siteFrom(ctx), events)
+		if err != nil {
+			return nil, within("body", err)
+		}
+		out := &batchOutput{CacheControl: "no-store", Body: batchAnswer{
+			Accepted: result.Accepted, Duplicate: result.Duplicate, Rejected: make([]batchRefusal, len(result.Rejected)),
+		}}
+		for i, r := range result.Rejected {
+			out.Body.Rejected[i] = batchRefusal{Index: r.Index, Code: string(r.Code), Message: r.Message}
+		}
+		return out, nil
+	})
+}

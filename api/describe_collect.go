@@ -1,0 +1,57 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/apidoc"
+	"github.com/waypost/waypost/internal/apidoc/export"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/groupcommit"
+	"github.com/waypost/waypost/internal/site"
+)
+
+// pageHit is the body of POST /api/collect as it is described; parseHit reads it.
+type pageHit struct {
+	SiteKey  string   `json:"site_key" doc:"The site's public key." example:"wps_2b7e151628aed2a6"`
+	URL      string   `json:"url" pattern:"^[^/?#\\x00]+://[^/?#\\x00][^\\x00]*$" doc:"The page's absolute URL." example:"https://example.com/pricing?utm_source=news"`
+	Referrer string   `json:"referrer,omitempty" doc:"Where the visitor came from; what is no absolute URL counts as none." example:"https://search.example/"`
+	Name     string   `json:"name,omitempty" maxLength:"100" pattern:"^[^\\x00]*$" doc:"A custom event's name. Without one, or as pageview, it is a pageview." example:"signup"`
+	Props    hitProps `json:"props,omitempty" doc:"Properties of a custom event." example:"{\"plan\":\"team\",\"seats\":5}"`
+}
+
+// hitProps are described by a schema of their own: scalars of any kind.
+type hitProps map[string]any
+
+// Schema implements huma.SchemaProvider.
+func (hitProps) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		Type:          huma.TypeObject,
+		MaxProperties: new(16),
+		AdditionalProperties: &huma.Schema{AnyOf: []*huma.Schema{
+			{Type: huma.TypeString, MaxLength: new(1000), Pattern: `^[^\x00]*$`}, {Type: huma.TypeNumber}, {Type: huma.TypeBoolean},
+		}},
+		Extensions: map[string]any{"propertyNames": map[string]any{"minLength": 1, "maxLength": 100, "pattern": `^[^\x00]*$`}},
+	}
+}
+
+// describeCollect is the description of POST /api/collect.
+func describeCollect() *apidoc.Operation {
+	o := apidoc.Describe().
+		ID("collect").
+		Summary("Count a page view or an event").
+		Description("Answers 202 once the hit is durable. Bots, visitors who asked not to be tracked and hosts that are not the site's are accepted and not counted. "+
+			"Callable from any origin, also as text/plain, which browsers send without asking first. At most 8 KiB.\n\n"+
+			"Access: public; the site's public key is in the body.").
+		Tags(tagStats).
+		Security().
+		Body(pageHit{}, "application/json", "text/plain").
+		Response(http.StatusAccepted, nil, "Counted, or not to be counted.").
+		ResponseHeader(http.StatusAccepted, requestIDHeader, headerReference(requestIDHeader), "").
+		Extension(export.Extension, export.Hints{Variant: export.Variant{Body: map[string]any{"site_key": "{{siteKey}}"}}})
+	return withFailures(o,
+		errNotJSON, site.ErrSiteKey, errBodySlow, errBodySize, errCollectType,
+		fault.Validation(map[string]string{"body.url": "An absolute URL such as https://example.com/page."}),
+		errTooMany, groupcommit.ErrFull)
+}

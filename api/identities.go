@@ -1,0 +1,100 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/account/oauth"
+	"github.com/waypost/waypost/internal/apidoc/export"
+	"github.com/waypost/waypost/internal/apidoc/model"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// IdentityService keeps who an account's holder is at outside providers. Its
+// methods return the faults that the operations below declare.
+type IdentityService interface {
+	ListIdentities(ctx context.Context, userID int64) ([]account.Identity, error)
+	LinkIdentity(ctx context.Context, userID int64, code, verifier string) (account.Identity, error)
+	UnlinkIdentity(ctx context.Context, userID, id int64) error
+}
+
+// Identity is who an account's holder is at an outside provider.
+type Identity struct {
+	ID         uint64    `json:"id" doc:"Made by the server." example:"1"`
+	Provider   string    `json:"provider" doc:"The provider's name." example:"google"`
+	Email      string    `json:"email" doc:"The address that the provider told last; empty when it told none." example:"ada@example.com"`
+	CreatedAt  time.Time `json:"created_at" doc:"When it was linked." example:"2026-01-02T15:04:05Z"`
+	LastUsedAt time.Time `json:"last_used_at" doc:"When it last signed in." example:"2026-01-02T15:04:05Z"`
+}
+
+func toIdentity(i account.Identity) Identity {
+	return Identity{ID: uint64(i.ID), Provider: i.Provider, Email: i.Email, CreatedAt: i.CreatedAt, LastUsedAt: i.LastUsedAt}
+}
+
+type listIdentitiesOutput struct {
+	Body list[Identity]
+}
+
+type linkedIdentityOutput struct {
+	Location string `header:"Location" doc:"Where to unlink it." example:"/api/auth/identities/1"`
+	Body     single[Identity]
+}
+
+type identityInput struct {
+	ID int64 `path:"id" minimum:"1" maximum:"9007199254740991" doc:"The identity's id." example:"1"`
+}
+
+func registerIdentities(a huma.API, s IdentityService) {
+	huma.Register(a, access(huma.Operation{
+		OperationID: "list-identities",
+		Method:      http.MethodGet,
+		Path:        "/api/auth/identities",
+		Summary:     "List linked identities",
+		Description: "Who the account's holder is at outside providers, newest first, all on one page.",
+		Tags:        []string{tagAuth},
+	}, inPerson()), func(ctx context.Context, _ *struct{}) (*listIdentitiesOutput, error) {
+		all, err := s.ListIdentities(ctx, identity.FromContext(ctx).UserID)
+		if err != nil {
+			return nil, err
+		}
+		return &listIdentitiesOutput{Body: newList(all, max(len(all), 1), nil, toIdentity, func(account.Identity) any { return nil })}, nil
+	})
+
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID: "link-identity",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/identities",
+		Summary:     "Link an identity",
+		Description: "Gives the signed-in account the identity behind a one-time code, which a sign-in with `redirect_to` returned with, " +
+			"in place of exchanging it. Needs a sign-in within the last 15 minutes.",
+		Tags: []string{tagAuth}, DefaultStatus: http.StatusCreated,
+	}, inPerson(), account.ErrReauthenticate, oauth.ErrCode, account.ErrIdentityTaken, account.ErrBusy), export.Hints{Status: []int{http.StatusCreated, http.StatusBadRequest}}),
+		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*linkedIdentityOutput, error) {
+			c := in.Body.Value()
+			linked, err := s.LinkIdentity(ctx, identity.FromContext(ctx).UserID, c.Code, c.Verifier)
+			if err != nil {
+				return nil, err
+			}
+			return &linkedIdentityOutput{
+				Location: fmt.Sprintf("/api/auth/identities/%d", linked.ID),
+				Body:     single[Identity]{Data: toIdentity(linked), Message: "Linked."},
+			}, nil
+		})
+
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID: "unlink-identity",
+		Method:      http.MethodDelete,
+		Path:        "/api/auth/identities/{id}",
+		Summary:     "Unlink an identity",
+		Description: "It can't sign in to the account any more. The last way to sign in stays.",
+		Tags:        []string{tagAuth}, DefaultStatus: http.StatusNoContent,
+	}, inPerson(), account.ErrMissingIdentity, account.ErrLastIdentity), export.Hints{Status: []int{http.StatusNoContent, http.StatusNotFound}}),
+		func(ctx context.Context, in *identityInput) (*struct{}, error) {
+			return nil, s.UnlinkIdentity(ctx, identity.FromContext(ctx).UserID, in.ID)
+		})
+}

@@ -1,0 +1,219 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/account/oauth"
+	"github.com/waypost/waypost/internal/apidoc/export"
+	"github.com/waypost/waypost/internal/apidoc/model"
+)
+
+// OAuthService signs people in through outside providers. Its methods return the
+// faults that the operations below declare.
+type OAuthService interface {
+	Providers() []*oauth.Provider
+	StartOAuth(ctx context.Context, provider string, start account.OAuthStart) (account.OAuthStarted, error)
+	FinishOAuth(ctx context.Context, provider string, a account.OAuthAnswer) (account.OAuthOutcome, error)
+	CollectOAuth(ctx context.Context, code, verifier string) (account.SignedIn, error)
+}
+
+// Names of the cookie that ties a provider's answer to the browser. A browser
+// takes the first over https alone, and from no other host; a service whose own
+// URL is http, for development, uses the second.
+const (
+	browserCookie      = "__Host-waypost_oauth"
+	plainBrowserCookie = "waypost_oauth"
+)
+
+// OAuthProvider is a way to sign in.
+type OAuthProvider struct {
+	Name     string `json:"name" doc:"The provider's name in paths." example:"google"`
+	Title    string `json:"title" doc:"The provider's name for people." example:"Google"`
+	StartURL string `json:"start_url" doc:"Where a browser goes to sign in." example:"https://waypost.example/api/auth/oauth/google/start"`
+}
+
+// OAuthCode collects an outcome.
+type OAuthCode struct {
+	Code     string `json:"code" model:"required,min=1,max=128" doc:"From the parameter code of the address that the sign-in returned to." example:"PkLTXZ9CbBy6uCn0dYtX2jJ9mUo3ZsJ8mFjVn1yQ5rE"`
+	Verifier string `json:"code_verifier" model:"required,min=43,max=128" doc:"The secret whose SHA-256 was the code_challenge (RFC 7636)." example:"dBjftJeZ4CVP-mBF92K0uhbUJU1p1r_wW1gFWFOEjXk"`
+}
+
+type listOAuthProvidersOutput struct {
+	Body list[OAuthProvider]
+}
+
+type startOAuthInput struct {
+	Provider      string `path:"provider" maxLength:"32" doc:"One of those that /api/auth/oauth/providers lists." example:"google"`
+	RedirectTo    string `query:"redirect_to" maxLength:"2048" doc:"Where to return to with a one-time code, exactly as configured in WAYPOST_OAUTH_RETURN_URLS. Without it the callback answers the tokens itself."`
+	CodeChallenge string `query:"code_challenge" maxLength:"128" doc:"Needed with redirect_to: the base64url SHA-256 (S256 of RFC 7636) of a secret that only the collector of the code knows."`
+	Browser       string `cookie:"__Host-waypost_oauth" doc:"Set by an earlier start in the same browser."`
+	PlainBrowser  string `cookie:"waypost_oauth" doc:"The same where the service's own URL is http."`
+}
+
+type startOAuthOutput struct {
+	Location     string      `header:"Location" doc:"The provider's page." example:"https://accounts.google.com/o/oauth2/v2/auth?state=..."`
+	CacheControl string      `header:"Cache-Control" doc:"Each sign-in is its own." example:"no-store"`
+	Cookie       http.Cookie `header:"Set-Cookie" doc:"Ties the answer to this browser." example:"__Host-waypost_oauth=...; Path=/; Max-Age=600; HttpOnly; Secure; SameSite=Lax"`
+}
+
+type finishOAuthInput struct {
+	Provider     string `path:"provider" maxLength:"32" doc:"Whose answer it is." example:"google"`
+	State        string `query:"state" maxLength:"512" doc:"As the service sent it."`
+	Code         string `query:"code" maxLength:"4096" doc:"The provider's code, when somebody agreed."`
+	Error        string `query:"error" maxLength:"512" doc:"The provider's error, when nobody did."`
+	Issuer       string `query:"iss" maxLength:"2048" doc:"Who answers (RFC 9207)."`
+	Browser      string `cookie:"__Host-waypost_oauth" doc:"Set by start."`
+	PlainBrowser string `cookie:"waypost_oauth" doc:"The same where the service's own URL is http."`
+}
+
+type finishOAuthOutput struct {
+	Location     string `header:"Location"`
+	CacheControl string `header:"Cache-Control"`
+	Body         func(huma.Context)
+}
+
+// finishFailures are those of asking a provider and of finding the account.
+var finishFailures = []error{
+	account.ErrProvider, account.ErrOAuthState, account.ErrDenied, oauth.ErrCode, oauth.ErrToken, oauth.ErrExchange,
+	account.ErrInactive, account.ErrLinkRequired, account.ErrNoAddress, account.ErrBusy,
+}
+
+func registerOAuth(a huma.API, s OAuthService, baseURL string) {
+	https := strings.HasPrefix(baseURL, "https://")
+
+	huma.Register(a, access(huma.Operation{
+		OperationID: "list-oauth-providers",
+		Method:      http.MethodGet,
+		Path:        "/api/auth/oauth/providers",
+		Summary:     "List sign-in providers",
+		Description: "The outside providers that are set up here, all on one page.",
+		Tags:        []string{tagAuth},
+	}, public()), func(context.Context, *struct{}) (*listOAuthProvidersOutput, error) {
+		out := &listOAuthProvidersOutput{Body: list[OAuthProvider]{Data: []OAuthProvider{}}}
+		for _, p := range s.Providers() {
+			out.Body.Data = append(out.Body.Data, OAuthProvider{Name: p.Name, Title: p.Title, StartURL: baseURL + "/api/auth/oauth/" + p.Name + "/start"})
+		}
+		out.Body.Meta.Limit = len(out.Body.Data)
+		return out, nil
+	})
+
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID: "start-oauth",
+		Method:      http.MethodGet,
+		Path:        "/api/auth/oauth/{provider}/start",
+		Summary:     "Sign in with a provider",
+		Description: "For browsers: sets a cookie and goes to the provider, which comes back to the callback within ten minutes.",
+		Tags:        []string{tagAuth}, DefaultStatus: http.StatusFound,
+	}, public(), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange), export.Hints{Status: []int{http.StatusFound, http.StatusNotFound}}),
+		func(ctx context.Context, in *startOAuthInput) (*startOAuthOutput, error) {
+			started, err := s.StartOAuth(ctx, in.Provider, account.OAuthStart{
+				ReturnURL: in.RedirectTo, CodeChallenge: in.CodeChallenge, Browser: browserOf(https, in.Browser, in.PlainBrowser),
+			})
+			if err != nil {
+				return nil, within("query", err)
+			}
+			return &startOAuthOutput{Location: started.URL, CacheControl: "no-store", Cookie: newBrowserCookie(https, started.Browser)}, nil
+		})
+
+	huma.Register(a, exported(access(finishOperation(a), public(), finishFailures...), export.Hints{Status: []int{http.StatusOK, http.StatusFound, http.StatusNotFound}}),
+		func(ctx context.Context, in *finishOAuthInput) (*finishOAuthOutput, error) {
+			outcome, err := s.FinishOAuth(ctx, in.Provider, account.OAuthAnswer{
+				State: in.State, Code: in.Code, Error: in.Error, Issuer: in.Issuer, Browser: browserOf(https, in.Browser, in.PlainBrowser),
+			})
+			if err != nil {
+				return nil, err
+			}
+			return newFinishOutput(outcome)
+		})
+
+	registerExchange(a, s)
+}
+
+func registerExchange(a huma.API, s OAuthService) {
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID: "exchange-oauth-code",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/oauth/exchange",
+		Summary:     "Collect a provider's sign-in",
+		Description: "Turns the one-time code that a sign-in returned to `redirect_to` with into tokens: no token ever travels in a URL. " +
+			"The code is good for five minutes. After `email_exists_link_required` it still is, for `POST /api/auth/identities`.",
+		Tags: []string{tagAuth},
+	}, public(), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrNoAddress, account.ErrBusy), export.Hints{Status: []int{http.StatusOK, http.StatusBadRequest}}),
+		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*signInOutput, error) {
+			c := in.Body.Value()
+			signed, err := s.CollectOAuth(ctx, c.Code, c.Verifier)
+			if err != nil {
+				return nil, err
+			}
+			return newSignInOutput(signed), nil
+		})
+}
+
+// finishOperation describes its two successes itself, as they differ in all.
+func finishOperation(a huma.API) huma.Operation {
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[single[SignInAnswer]](), true, "SingleSignInAnswer")
+	text := func(example string) *huma.Param {
+		return &huma.Param{Schema: &huma.Schema{Type: huma.TypeString}, Example: example}
+	}
+	return huma.Operation{
+		OperationID: "finish-oauth",
+		Method:      http.MethodGet,
+		Path:        "/api/auth/oauth/{provider}/callback",
+		Summary:     "Come back from a provider",
+		Description: "Where a provider sends the browser. A sign-in that began with `redirect_to` goes on there, with the parameter " +
+			"`code` or `error`; any other is answered as `POST /api/auth/login` is.",
+		Tags: []string{tagAuth},
+		Responses: map[string]*huma.Response{
+			"200": {
+				Description: "The sign-in of one that began without redirect_to.",
+				Headers:     map[string]*huma.Param{"Cache-Control": text("no-store")},
+				Content:     map[string]*huma.MediaType{"application/json": {Schema: schema}},
+			},
+			"302": {
+				Description: "On to redirect_to.",
+				Headers:     map[string]*huma.Param{"Location": text("https://app.example/signed-in?code=..."), "Cache-Control": text("no-store")},
+			},
+		},
+	}
+}
+
+func newFinishOutput(o account.OAuthOutcome) (*finishOAuthOutput, error) {
+	if o.ReturnURL != "" {
+		return &finishOAuthOutput{Location: o.ReturnURL, CacheControl: "no-store", Body: func(ctx huma.Context) { ctx.SetStatus(http.StatusFound) }}, nil
+	}
+	body, err := json.Marshal(newSignInOutput(o.SignedIn).Body)
+	if err != nil {
+		return nil, err
+	}
+	return &finishOAuthOutput{CacheControl: "no-store", Body: func(ctx huma.Context) {
+		ctx.SetHeader("Content-Type", "application/json")
+		_, _ = ctx.BodyWriter().Write(append(body, '\n')) // the client is gone when this fails
+	}}, nil
+}
+
+func newBrowserCookie(https bool, secret string) http.Cookie {
+	name := plainBrowserCookie
+	if https {
+		name = browserCookie
+	}
+	return http.Cookie{
+		Name: name, Value: secret, Path: "/", MaxAge: int(account.OAuthFlowTTL.Seconds()),
+		HttpOnly: true, Secure: https, SameSite: http.SameSiteLaxMode,
+	}
+}
+
+// browserOf believes the plain cookie, which another host may have planted, over
+// http alone.
+func browserOf(https bool, host, plain string) string {
+	if https {
+		return host
+	}
+	return plain
+}

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// permissionsExtension holds the permission matrix in the description, for
+// programs; its text has it for people.
+const permissionsExtension = "x-permissions"
+
+// Permission is one line of the permission matrix: who may call an operation.
+type Permission struct {
+	Method      string `json:"method"`
+	Path        string `json:"path"`
+	OperationID string `json:"operation_id"`
+	// Anonymous needs no credential at all.
+	Anonymous bool            `json:"anonymous"`
+	Roles     []identity.Role `json:"roles"`
+	// Scopes are what an API token needs besides its owner's role; none where no API
+	// token will do.
+	Scopes []identity.Scope `json:"token_scopes"`
+	// SiteScope is what a site's secret key needs.
+	SiteScope string `json:"site_key_scope,omitempty"`
+}
+
+// Permissions reads the matrix from what the operations themselves declare,
+// sorted by path and method.
+func Permissions(doc *huma.OpenAPI) []Permission {
+	var list []Permission
+	for path, item := range doc.Paths {
+		for method, op := range methodsOf(item) {
+			a, declared := op.Metadata[accessKey].(Access)
+			if !declared {
+				continue // a plain route: its handler checks signatures or public keys
+			}
+			p := Permission{
+				Method: method, Path: path, OperationID: op.OperationID, Anonymous: a.scheme == "",
+				Roles: []identity.Role{}, Scopes: []identity.Scope{}, SiteScope: string(a.scope),
+			}
+			if a.scheme == schemeBearer {
+				p.Roles = a.roles
+				if !a.session {
+					p.Scopes = a.scopes(method)
+				}
+			}
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b Permission) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(slices.Index(methodOrder, a.Method), slices.Index(methodOrder, b.Method)))
+	})
+	return list
+}
+
+var methodOrder = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// methodsOf returns the operations of a path by method.
+func methodsOf(item *huma.PathItem) map[string]*huma.Operation {
+	all := map[string]*huma.Operation{
+		http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
+	}
+	maps.DeleteFunc(all, func(_ string, op *huma.Operation) bool { return op == nil })
+	return all
+}
+
+// PermissionTable is the matrix as a Markdown table.
+func PermissionTable(list []Permission) string {
+	var b strings.Builder
+	b.WriteString("| operation | anybody |")
+	for _, r := range slices.Backward(identity.Roles()) {
+		fmt.Fprintf(&b, " %s |", r)
+	}
+	b.WriteString(" API token | site's key |\n|---|---|" + strings.Repeat("---|", len(identity.Roles())) + "---|---|\n")
+	for _, p := range list {
+		fmt.Fprintf(&b, "| `%s %s` | %s |", p.Method, p.Path, tick(p.Anonymous))
+		for _, r := range slices.Backward(identity.Roles()) {
+			fmt.Fprintf(&b, " %s |", tick(p.Anonymous || slices.Contains(p.Roles, r)))
+		}
+		scopes := make([]string, len(p.Scopes))
+		for i, s := range p.Scopes {
+			scopes[i] = "`" + string(s) + "`"
+		}
+		site := ""
+		if p.SiteScope != "" {
+			site = "`" + p.SiteScope + "`"
+		}
+		fmt.Fprintf(&b, " %s | %s |\n", strings.Join(scopes, " "), site)
+	}
+	return b.String()
+}
+
+func tick(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return ""
+}
+
+// describePermissions puts the matrix into the description.
+func describePermissions(doc *huma.OpenAPI) {
+	list := Permissions(doc)
+	if doc.Extensions == nil {
+		doc.Extensions = map[string]any{}
+	}
+	doc.Extensions[permissionsExtension] = list
+	doc.Info.Description += "\n\n" + permissionText + "\n\n" + PermissionTable(list)
+}
+
+const permissionText = `**Permissions.** Who may call what. An API token acts as its owner, so it needs the scopes of its
+column and its owner the role; where the column is empty, no API token will do. What an operation does with somebody's own
+things and with others' is in its description.`

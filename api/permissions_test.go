@@ -1,0 +1,194 @@
+package api_test
+
+import (
+	"flag"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waypost/waypost/api"
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+var update = flag.Bool("update", false, "write the permission matrix into docs/security.md")
+
+func permissions(t *testing.T) []api.Permission {
+	t.Helper()
+	a, err := api.Mount(chi.NewRouter(), api.Options{BaseURL: baseURL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api.Permissions(a.OpenAPI())
+}
+
+func TestTheDocumentedPermissionsAreTheDeclaredOnes(t *testing.T) {
+	t.Parallel()
+	const file, begin, end = "../docs/security.md", "<!-- permissions -->\n", "<!-- /permissions -->"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(b), begin)
+	documented, after, found := strings.Cut(rest, end)
+	if !found {
+		t.Fatalf("%s has no marks for the matrix", file)
+	}
+	want := api.PermissionTable(permissions(t))
+	if *update {
+		if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, documented); diff != "" {
+		t.Errorf("run `go test ./api -run %s -update`: %s", t.Name(), diff)
+	}
+}
+
+func TestTheDescriptionHoldsThePermissions(t *testing.T) {
+	t.Parallel()
+	a, err := api.Mount(chi.NewRouter(), api.Options{BaseURL: baseURL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := api.Permissions(a.OpenAPI())
+	if diff := cmp.Diff(any(list), a.OpenAPI().Extensions["x-permissions"]); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.HasSuffix(a.OpenAPI().Info.Description, api.PermissionTable(list)) || len(list) < 30 {
+		t.Errorf("%d operations, described as %s", len(list), a.OpenAPI().Info.Description)
+	}
+}
+
+// caller is a kind of credential, and what the guard must make of it.
+type caller struct {
+	name   string
+	change func(*http.Request)
+	role   identity.Role // empty for nobody
+	scopes identity.Scopes
+	token  bool // an API token
+}
+
+func (c caller) may(p api.Permission) bool {
+	switch {
+	case p.Anonymous:
+		return true
+	case p.SiteScope != "" || !slices.Contains(p.Roles, c.role):
+		return false
+	case c.token:
+		return len(p.Scopes) > 0 && c.scopes.Has(p.Scopes...)
+	}
+	return true
+}
+
+var parameter = regexp.MustCompile(`\{[^}]*\}`)
+
+// Every operation is called by every kind of caller. A refused call is refused by
+// the guard, before the body is read; an allowed one comes as far as its own work.
+func TestEveryOperationAllowsWhoItDeclaresAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	for _, permission := range permissions(t) {
+		for _, c := range p.callers(t) {
+			path := parameter.ReplaceAllString(permission.Path, "987654321")
+			a := p.attempt(t, permission.Method, path, c.change)
+			refused := a.status == http.StatusUnauthorized || a.status == http.StatusForbidden && slices.Contains(guardSentences, a.body.Error.Message)
+			if refused == c.may(permission) {
+				t.Errorf("%s: %s %s: %d %s, may is %v", c.name, permission.Method, permission.Path, a.status, a.text, c.may(permission))
+			}
+			if refused && c.name == "nobody" && a.status != http.StatusUnauthorized {
+				t.Errorf("%s %s: nobody gets %d", permission.Method, permission.Path, a.status)
+			}
+			p.exec(t, `update auth_sessions set revoked_at = null`) // what an allowed call may have ended
+			p.exec(t, `update api_tokens set revoked_at = null`)
+		}
+	}
+}
+
+var guardSentences = []string{
+	"Your role does not allow this.", "An API token can't do this: sign in.", "This API token's scopes do not allow this.", "This key's scope does not allow this.",
+}
+
+// callers are made once: they survive what the operations do.
+func (p people) callers(t *testing.T) []caller {
+	t.Helper()
+	if len(*p.known) > 0 {
+		return *p.known
+	}
+	list := []caller{
+		{name: "nobody", change: func(*http.Request) {}},
+		{name: "a made-up token", change: bearer("a.b.c")},
+		{name: "a made-up API token", change: bearer("wp_" + strings.Repeat("A", 43))},
+		{name: "a token in the query", change: func(r *http.Request) { r.URL.RawQuery = "access_token=x" }},
+	}
+	for _, role := range identity.Roles() {
+		email := strings.ToLower(string(role)) + "@example.com"
+		list = append(list, caller{name: string(role), change: p.add(t, email, role), role: role})
+		s, err := p.accounts.SignIn(t.Context(), email, password)
+		if err != nil {
+			t.Fatal(err)
+		}
+		acting, err := p.accounts.Authenticate(t.Context(), s.AccessToken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, scopes := range [][]identity.Scope{{identity.Read}, {identity.Write}, {identity.AI}, {identity.Read, identity.Write, identity.AI}, identity.AllScopes()} {
+			if role != identity.Admin && slices.Contains(scopes, identity.Administer) {
+				continue
+			}
+			_, secret, err := p.accounts.CreateAPIToken(identity.NewContext(t.Context(), acting), account.NewAPIToken{Name: "bot", Scopes: scopes})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, caller{
+				name: string(role) + "'s API token", change: bearer(secret), role: role, scopes: identity.NewScopes(scopes...), token: true,
+			})
+		}
+	}
+	*p.known = list
+	return list
+}
+
+// attempt sends an empty object. Its context ends soon, for services that the
+// test has none of are nil: their operations answer 500.
+func (p people) attempt(t *testing.T, method, path string, change func(*http.Request)) answer {
+	t.Helper()
+	body := "{}"
+	if method == http.MethodGet || method == http.MethodDelete {
+		body = ""
+	}
+	return p.do(t, method, path, body, change)
+}
+
+func TestAGuardedOperationHidesBehindNoSpelling(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	user := p.add(t, "ada@example.com", identity.User)
+	override := func(r *http.Request) {
+		user(r)
+		for _, h := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
+			r.Header.Set(h, http.MethodDelete)
+		}
+	}
+	// Abuse case 37.
+	for _, path := range []string{"/api/users/", "//api/users", "/api//users", "/api/users/.", "/api/./users", "/api/x/../users", "/api/%75sers", "/API/users", "/api/users%2F", "/users", "/users/", "/api/users;x=1", "/api/users?_method=GET"} {
+		for _, change := range []func(*http.Request){func(*http.Request) {}, user, override} {
+			a := p.page(t, http.MethodGet, path, change)
+			if a == http.StatusOK || a >= 500 {
+				t.Errorf("%s: %d", path, a)
+			}
+		}
+	}
+	ada := p.id(t, "ada@example.com")
+	if a := p.page(t, http.MethodGet, "/api/users/"+ada, override); a != http.StatusOK {
+		t.Errorf("a method override changed GET: %d", a)
+	}
+	p.do(t, http.MethodGet, "/api/auth/me", "", user).wants(t, "the account is still there", 200, "")
+}

@@ -1,0 +1,114 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/apidoc/export"
+)
+
+// SessionService keeps the acting account's sessions. EndSession returns
+// account.ErrNoSession.
+type SessionService interface {
+	ListSessions(ctx context.Context, after *account.SessionPosition, limit int) ([]account.Session, error)
+	CountSessions(ctx context.Context) (int64, error)
+	EndSession(ctx context.Context, id uuid.UUID) error
+	EndSessions(ctx context.Context) error
+}
+
+// Session is a sign-in as its account sees it.
+type Session struct {
+	ID         string    `json:"id" doc:"The access tokens' sid." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
+	Current    bool      `json:"current" doc:"The session that asks." example:"true"`
+	Methods    []string  `json:"methods" nullable:"false" doc:"How it was opened: pwd (password), fed (another provider), otp (one-time code), recovery (recovery code)." example:"pwd,otp"`
+	Address    string    `json:"address" doc:"The network address that signed in; empty when unknown." example:"203.0.113.7"`
+	UserAgent  string    `json:"user_agent" doc:"The program that signed in, in its own words." example:"Waypost-iOS/3.2"`
+	CreatedAt  time.Time `json:"created_at" doc:"When it was opened." example:"2026-01-02T15:04:05Z"`
+	LastUsedAt time.Time `json:"last_used_at" doc:"When it was last given tokens." example:"2026-01-02T16:04:05Z"`
+	ExpiresAt  time.Time `json:"expires_at" doc:"When it ends whatever happens." example:"2026-02-01T15:04:05Z"`
+}
+
+func toSession(s account.Session) Session {
+	return Session{
+		ID: s.ID.String(), Current: s.Current, Methods: s.Methods, Address: s.Address, UserAgent: s.UserAgent,
+		CreatedAt: s.CreatedAt, LastUsedAt: s.LastUsedAt, ExpiresAt: s.ExpiresAt,
+	}
+}
+
+type listSessionsOutput struct {
+	CacheControl string `header:"Cache-Control" example:"no-store"`
+	Body         list[Session]
+}
+
+type sessionCursor struct {
+	CreatedAt time.Time `json:"t"`
+	ID        uuid.UUID `json:"i"`
+}
+
+type sessionInput struct {
+	ID string `path:"id" doc:"The session's id." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
+}
+
+func registerSessions(a huma.API, s SessionService) {
+	huma.Register(a, access(huma.Operation{
+		OperationID: "list-sessions",
+		Method:      http.MethodGet,
+		Path:        "/api/auth/sessions",
+		Summary:     "List one's sessions",
+		Description: "Sign-ins that still hold, newest first, page by page.",
+		Tags:        []string{tagAuth},
+	}, inPerson()), func(ctx context.Context, in *struct{ Page }) (*listSessionsOutput, error) {
+		var after *account.SessionPosition
+		if in.Cursor != "" {
+			var c sessionCursor
+			if err := decodeCursor(in.Cursor, &c); err != nil {
+				return nil, err
+			}
+			after = &account.SessionPosition{CreatedAt: c.CreatedAt, ID: c.ID}
+		}
+		sessions, err := s.ListSessions(ctx, after, in.Limit+1)
+		if err != nil {
+			return nil, err
+		}
+		total, err := in.count(func() (int64, error) { return s.CountSessions(ctx) })
+		if err != nil {
+			return nil, err
+		}
+		return &listSessionsOutput{CacheControl: "no-store", Body: newList(sessions, in.Limit, total, toSession, func(s account.Session) any {
+			return sessionCursor{CreatedAt: s.CreatedAt, ID: s.ID}
+		})}, nil
+	})
+
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID:   "end-session",
+		Method:        http.MethodDelete,
+		Path:          "/api/auth/sessions/{id}",
+		Summary:       "End one of one's sessions",
+		Description:   "Its tokens end at once. It may be the session that asks.",
+		Tags:          []string{tagAuth},
+		DefaultStatus: http.StatusNoContent,
+	}, inPerson().whileEnrolling(), account.ErrNoSession), export.Hints{Order: orderEndSession}), func(ctx context.Context, in *sessionInput) (*struct{}, error) {
+		id, err := parseID(in.ID, account.ErrNoSession)
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.EndSession(ctx, id)
+	})
+
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID:   "end-sessions",
+		Method:        http.MethodDelete,
+		Path:          "/api/auth/sessions",
+		Summary:       "End all of one's sessions",
+		Description:   "Signs out everywhere, here too.",
+		Tags:          []string{tagAuth},
+		DefaultStatus: http.StatusNoContent,
+	}, inPerson().whileEnrolling()), export.Hints{Order: orderEndSessions}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
+		return nil, s.EndSessions(ctx)
+	})
+}

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/waypost/waypost/internal/apidoc/model"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/site"
+)
+
+// SiteAdmin keeps the sites. Find and Update return site.ErrNoSite, Create and
+// Update a fault of kind Invalid.
+type SiteAdmin interface {
+	Create(ctx context.Context, name, domain, timezone string) (site.Site, error)
+	Find(ctx context.Context, id uuid.UUID) (site.Site, error)
+	List(ctx context.Context, before uuid.UUID, limit int) ([]site.Site, error)
+	Count(ctx context.Context) (int64, error)
+	Update(ctx context.Context, id uuid.UUID, c site.Change) (site.Site, error)
+}
+
+// SiteEraser makes a site disappear and erases its data later. It returns
+// site.ErrNoSite.
+type SiteEraser interface {
+	DeleteSite(ctx context.Context, id uuid.UUID) error
+}
+
+// SiteInput names a site. It is exported because Huma passes over embedded structs
+// that are not.
+type SiteInput struct {
+	ID string `path:"id" doc:"The site's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+}
+
+// siteID reads the id; what is no UUID is no site's.
+func (in *SiteInput) siteID() (uuid.UUID, error) { return parseID(in.ID, site.ErrNoSite) }
+
+func parseID(text string, missing error) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != len(uuid.UUID{}.String()) {
+		return uuid.UUID{}, missing
+	}
+	return id, nil
+}
+
+type siteOutput struct {
+	Body single[Site]
+}
+
+type createdSiteOutput struct {
+	Location string `header:"Location" doc:"Where the site is." example:"/api/admin/sites/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	Body     single[Site]
+}
+
+type listSitesOutput struct {
+	Body list[Site]
+}
+
+type createSiteInput struct {
+	Body model.Create[Site]
+}
+
+type updateSiteInput struct {
+	SiteInput
+	Body model.Update[Site]
+}
+
+type idCursor struct {
+	ID uuid.UUID `json:"i"`
+}
+
+func registerSites(a huma.API, s SiteAdmin, e SiteEraser) {
+	registerSiteReads(a, s)
+	registerSiteWrites(a, s)
+
+	huma.Register(a, access(huma.Operation{
+		OperationID:   "delete-site",
+		Method:        http.MethodDelete,
+		Path:          "/api/admin/sites/{id}",
+		Summary:       "Delete a site",
+		Description:   "The site and its keys are gone at once; a job erases everything that was counted. This can't be undone.",
+		Tags:          []string{tagSites},
+		DefaultStatus: http.StatusNoContent,
+	}, roles(identity.Admin), site.ErrNoSite), func(ctx context.Context, in *SiteInput) (*struct{}, error) {
+		id, err := in.siteID()
+		if err != nil {
+			return nil, err
+		}
+		return nil, e.DeleteSite(ctx, id)
+	})
+}
+
+func registerSiteReads(a huma.API, s SiteAdmin) {
+	huma.Register(a, access(huma.Operation{
+		OperationID: "list-sites",
+		Method:      http.MethodGet,
+		Path:        "/api/admin/sites",
+		Summary:     "List sites",
+		Description: "The sites whose traffic is counted, newest first, page by page.",
+		Tags:        []string{tagSites},
+	}, roles(identity.Admin)), func(ctx context.Context, in *struct{ Page }) (*listSitesOutput, error) {
+		var c idCursor
+		if err := decodeCursor(in.Cursor, &c); err != nil {
+			return nil, err
+		}
+		sites, err := s.List(ctx, c.ID, in.Limit+1)
+		if err != nil {
+			return nil, err
+		}
+		total, err := in.count(func() (int64, error) { return s.Count(ctx) })
+		if err != nil {
+			return nil, err
+		}
+		return &listSitesOutput{Body: newList(sites, in.Limit, total, toSite, func(s site.Site) any { return idCursor{s.ID} })}, nil
+	})
+
+	huma.Register(a, access(huma.Operation{
+		OperationID: "get-site",
+		Method:      http.MethodGet,
+		Path:        "/api/admin/sites/{id}",
+		Summary:     "Show a site",
+		Description: "One site, with its public key.",
+		Tags:        []string{tagSites},
+	}, roles(identity.Admin), site.ErrNoSite), func(ctx context.Context, in *SiteInput) (*siteOutput, error) {
+		id, err := in.siteID()
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.Find(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return &siteOutput{Body: single[Site]{Data: toSite(found), Message: "Site found."}}, nil
+	})
+}
+
+func registerSiteWrites(a huma.API, s SiteAdmin) {
+	huma.Register(a, access(huma.Operation{
+		OperationID:   "create-site",
+		Method:        http.MethodPost,
+		Path:          "/api/admin/sites",
+		Summary:       "Create a site",
+		Description:   "Makes a site with a public key for its pages. To read its statistics, make a secret key as well.",
+		Tags:          []string{tagSites},
+		DefaultStatus: http.StatusCreated,
+	}, roles(identity.Admin)), func(ctx context.Context, in *createSiteInput) (*createdSiteOutput, error) {
+		wanted := in.Body.Value()
+		made, err := s.Create(ctx, wanted.Name, wanted.Domain, wanted.Timezone)
+		if err != nil {
+			return nil, within("body", err)
+		}
+		return &createdSiteOutput{Location: "/api/admin/sites/" + made.ID.String(),
+			Body: single[Site]{Data: toSite(made), Message: "Site created."}}, nil
+	})
+
+	for _, method := range []string{http.MethodPatch, http.MethodPut} {
+		id, summary, description := "update-site", "Change a site", "Fields that are left out stay as they are."
+		if method == http.MethodPut {
+			id, summary, description = "replace-site", "Change a site, in full or in part", "As PATCH: fields that are left out stay as they are."
+		}
+		huma.Register(a, access(huma.Operation{
+			OperationID: id,
+			Method:      method,
+			Path:        "/api/admin/sites/{id}",
+			Summary:     summary,
+			Description: description + " A new time zone takes effect at the end of the site's current day.",
+			Tags:        []string{tagSites},
+		}, roles(identity.Admin), site.ErrNoSite), func(ctx context.Context, in *updateSiteInput) (*siteOutput, error) {
+			id, err := in.siteID()
+			if err != nil {
+				return nil, err
+			}
+			changed, err := s.Update(ctx, id, siteChange(&in.Body))
+			if err != nil {
+				return nil, within("body", err)
+			}
+			return &siteOutput{Body: single[Site]{Data: toSite(changed), Message: "Site changed."}}, nil
+		})
+	}
+}
+
+func siteChange(body *model.Update[Site]) site.Change {
+	v, c := body.Value(), site.Change{}
+	for name, field := range map[string]struct {
+		to   **string
+		text *string
+	}{"name": {&c.Name, &v.Name}, "domain": {&c.Domain, &v.Domain}, "timezone": {&c.Timezone, &v.Timezone}} {
+		if body.Has(name) {
+			*field.to = field.text
+		}
+	}
+	return c
+}

@@ -1,0 +1,166 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/apidoc/export"
+	"github.com/waypost/waypost/internal/apidoc/model"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/throttle"
+	"github.com/waypost/waypost/internal/token"
+)
+
+// TwoFactorService keeps second factors. Its methods return the faults that the
+// operations below declare.
+type TwoFactorService interface {
+	SetupTOTP(ctx context.Context, userID int64) (account.TOTPSetup, error)
+	EnableTOTP(ctx context.Context, userID int64, code string) ([]string, error)
+	VerifySecondFactor(ctx context.Context, challenge, code string) (account.SignedIn, error)
+	DisableTOTP(ctx context.Context, userID int64, password, code string) error
+	RenewRecoveryCodes(ctx context.Context, userID int64, code string) ([]string, error)
+}
+
+// TOTPCode proves that an authenticator application has the secret.
+type TOTPCode struct {
+	Code string `json:"code" model:"required,min=1,max=64" doc:"The six digits that the application shows now." example:"492039"`
+}
+
+// SecondFactor proves a second factor.
+type SecondFactor struct {
+	Code string `json:"code" model:"required,min=1,max=64" doc:"The six digits that the authenticator application shows now, or a recovery code; spaces, hyphens and case make no difference." example:"492039"`
+}
+
+// SecondStep finishes a sign-in.
+type SecondStep struct {
+	MFAToken string `json:"mfa_token" model:"required,min=1,max=4096" doc:"As the first step answered it." example:"eyJhbGciOiJFUzI1NiIsInR5cCI6Im1mYStqd3QifQ.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"`
+	Code     string `json:"code" model:"required,min=1,max=64" doc:"The six digits that the authenticator application shows now, or a recovery code; spaces, hyphens and case make no difference." example:"492039"`
+}
+
+// DisableTwoFactor gives up a second factor.
+type DisableTwoFactor struct {
+	Password string `json:"password" model:"max=128" doc:"The account's password; an account without one leaves it out, and must have signed in within the last 15 minutes." example:"correct horse battery staple"`
+	Code     string `json:"code" model:"required,min=1,max=64" doc:"The six digits that the authenticator application shows now, or a recovery code." example:"492039"`
+}
+
+// TOTPSetup is shown once.
+type TOTPSetup struct {
+	Secret string `json:"secret" doc:"For typing into an authenticator application, base32: SHA-1, six digits, 30 seconds." example:"JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
+	URI    string `json:"otpauth_uri" doc:"The same for opening in one." example:"otpauth://totp/Waypost:ada@example.com?algorithm=SHA1&digits=6&issuer=Waypost&period=30&secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
+	QRCode string `json:"qr_code" doc:"The same for scanning: a PNG as a data: URL." example:"data:image/png;base64,iVBORw0KGgo="`
+}
+
+// RecoveryCodes are shown once.
+type RecoveryCodes struct {
+	Codes []string `json:"recovery_codes" nullable:"false" doc:"Ten codes, each good once in place of the application's." example:"[\"MZXW6Y-TBOJUW4-ZZAMRQ-GK3TU5\"]"`
+}
+
+type totpSetupOutput struct {
+	CacheControl string `header:"Cache-Control" doc:"The answer carries a secret, so nothing may keep it." example:"no-store"`
+	Body         single[TOTPSetup]
+}
+
+type recoveryCodesOutput struct {
+	CacheControl string `header:"Cache-Control" doc:"The answer carries secrets, so nothing may keep it." example:"no-store"`
+	Body         single[RecoveryCodes]
+}
+
+func newRecoveryCodesOutput(codes []string, message string) *recoveryCodesOutput {
+	return &recoveryCodesOutput{CacheControl: "no-store", Body: single[RecoveryCodes]{Data: RecoveryCodes{Codes: codes}, Message: message}}
+}
+
+func registerTwoFactor(a huma.API, s TwoFactorService) {
+	huma.Register(a, access(huma.Operation{
+		OperationID: "setup-two-factor",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/2fa/setup",
+		Summary:     "Begin two-factor authentication",
+		Description: "Makes a secret for an authenticator application (RFC 6238). It counts once a code of it was given to " +
+			"`POST /api/auth/2fa/enable`; until then a further call replaces it. Needs a sign-in within the last 15 minutes.",
+		Tags: []string{tagAuth},
+	}, inPerson().whileEnrolling(), account.ErrReauthenticate, account.ErrTOTPEnabled),
+		func(ctx context.Context, _ *struct{}) (*totpSetupOutput, error) {
+			setup, err := s.SetupTOTP(ctx, identity.FromContext(ctx).UserID)
+			if err != nil {
+				return nil, err
+			}
+			return &totpSetupOutput{CacheControl: "no-store", Body: single[TOTPSetup]{
+				Data: TOTPSetup(setup), Message: "Add it to your application, then confirm with a code.",
+			}}, nil
+		})
+
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID: "enable-two-factor",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/2fa/enable",
+		Summary:     "Turn two-factor authentication on",
+		Description: "Takes a first code, ends the account's other sessions and answers ten recovery codes.",
+		Tags:        []string{tagAuth},
+	}, inPerson().whileEnrolling(), account.ErrTOTPInvalid, account.ErrTOTPNotSetUp, account.ErrTOTPEnabled), export.Hints{Status: []int{http.StatusOK, http.StatusUnauthorized}}),
+		func(ctx context.Context, in *struct{ Body model.Request[TOTPCode] }) (*recoveryCodesOutput, error) {
+			codes, err := s.EnableTOTP(ctx, identity.FromContext(ctx).UserID, in.Body.Value().Code)
+			if err != nil {
+				return nil, err
+			}
+			return newRecoveryCodesOutput(codes, "Two-factor authentication is on. Keep these codes where you keep no password."), nil
+		})
+
+	registerSecondStep(a, s)
+	registerTwoFactorChanges(a, s)
+}
+
+func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID: "disable-two-factor",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/2fa/disable",
+		Summary:     "Turn two-factor authentication off",
+		Description: "Needs the password and a code, and voids the recovery codes. An administrator can't where it is required of administrators.",
+		Tags:        []string{tagAuth}, DefaultStatus: http.StatusNoContent,
+	}, inPerson(), account.ErrReauthenticate, account.ErrTOTPInvalid, account.ErrTOTPDisabled, account.ErrTwoFactorRequired, throttle.ErrLimited, account.ErrBusy), export.Hints{Status: []int{http.StatusNoContent, http.StatusConflict}}),
+		func(ctx context.Context, in *struct {
+			Body model.Request[DisableTwoFactor]
+		}) (*struct{}, error) {
+			c := in.Body.Value()
+			return nil, s.DisableTOTP(ctx, identity.FromContext(ctx).UserID, c.Password, c.Code)
+		})
+
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID: "renew-recovery-codes",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/2fa/recovery-codes",
+		Summary:     "New recovery codes",
+		Description: "Voids the recovery codes and answers ten new ones.",
+		Tags:        []string{tagAuth},
+	}, inPerson(), account.ErrTOTPInvalid, account.ErrTOTPDisabled, throttle.ErrLimited), export.Hints{Status: []int{http.StatusOK, http.StatusConflict}}),
+		func(ctx context.Context, in *struct{ Body model.Request[SecondFactor] }) (*recoveryCodesOutput, error) {
+			codes, err := s.RenewRecoveryCodes(ctx, identity.FromContext(ctx).UserID, in.Body.Value().Code)
+			if err != nil {
+				return nil, err
+			}
+			return newRecoveryCodesOutput(codes, "The former codes are void."), nil
+		})
+}
+
+func registerSecondStep(a huma.API, s TwoFactorService) {
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID: "verify-two-factor",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/2fa/verify",
+		Summary:     "Sign in, second step",
+		Description: "Takes the `mfa_token` of a first step and a code, opens a session and answers its tokens. A code works once. " +
+			"Ten failures in a row, over however many first steps, block further tries for a while.",
+		Tags: []string{tagAuth},
+	}, public(), token.ErrChallenge, account.ErrTOTPInvalid, account.ErrInactive, throttle.ErrLimited), export.Hints{Status: []int{http.StatusOK, http.StatusUnauthorized}}),
+		func(ctx context.Context, in *struct{ Body model.Request[SecondStep] }) (*signInOutput, error) {
+			c := in.Body.Value()
+			signed, err := s.VerifySecondFactor(ctx, c.MFAToken, c.Code)
+			if err != nil {
+				return nil, err
+			}
+			return newSignInOutput(signed), nil
+		})
+}

@@ -1,0 +1,157 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/waypost/waypost/internal/apidoc/export"
+	"github.com/waypost/waypost/internal/apidoc/model"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/webhook"
+)
+
+// WebhookReplays replays deliveries in bulk. StartBulk returns validation faults,
+// Bulk webhook.ErrBulk, and CancelBulk also webhook.ErrBulkEnded.
+type WebhookReplays interface {
+	StartBulk(ctx context.Context, f webhook.Filter) (webhook.Bulk, error)
+	Bulk(ctx context.Context, id uuid.UUID) (webhook.Bulk, error)
+	CancelBulk(ctx context.Context, id uuid.UUID) (webhook.Bulk, error)
+}
+
+// WebhookReplay is the body of a request for a bulk replay: the filters of the
+// list.
+type WebhookReplay struct {
+	Provider   string    `json:"provider,omitempty" model:"max=50" doc:"Only deliveries to this provider." example:"payment"`
+	Status     string    `json:"status,omitempty" model:"oneof=pending processed failed skipped" doc:"Only deliveries in this state. Processed ones are not replayed in bulk." example:"failed"`
+	EventType  string    `json:"event_type,omitempty" model:"max=100" doc:"Only events of this type." example:"payment.succeeded"`
+	ExternalID string    `json:"external_id,omitempty" model:"max=255" doc:"Only the event with this id of the provider's." example:"evt_1"`
+	From       time.Time `json:"from,omitzero" doc:"Only deliveries at or after this instant." example:"2026-01-01T00:00:00Z"`
+	To         time.Time `json:"to,omitzero" doc:"Only deliveries before this instant." example:"2026-02-01T00:00:00Z"`
+}
+
+func (r WebhookReplay) filter() webhook.Filter {
+	return webhook.Filter{
+		Provider: r.Provider, Status: webhook.Status(r.Status), EventType: r.EventType, ExternalID: r.ExternalID,
+		From: r.From, To: r.To,
+	}
+}
+
+// replayProgress is a bulk replay as its administrators see it.
+type replayProgress struct {
+	ID         string             `json:"id" format:"uuid" example:"01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a" doc:"The bulk replay's id."`
+	Status     webhook.BulkStatus `json:"status" enum:"running,finished,cancelled" example:"running" doc:"What has been taken is handled also after a cancellation."`
+	Filter     replayFilter       `json:"filter" doc:"What was asked for."`
+	Matched    int64              `json:"matched" minimum:"0" example:"5547" doc:"Events that a single replay would have taken when it was asked for."`
+	Replayed   int64              `json:"replayed" minimum:"0" example:"1200" doc:"Events taken so far."`
+	Processed  int64              `json:"processed" minimum:"0" example:"1180" doc:"How many of those are processed now."`
+	Failed     int64              `json:"failed" minimum:"0" example:"4" doc:"How many of those are failed now."`
+	Pending    int64              `json:"pending" minimum:"0" example:"16" doc:"How many of those are pending now."`
+	CreatedAt  time.Time          `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When it was asked for."`
+	FinishedAt *time.Time         `json:"finished_at,omitempty" example:"2026-01-02T15:05:00Z" doc:"When the last event was taken, or when it was cancelled."`
+}
+
+// replayFilter is the filter in an answer: only what was given.
+type replayFilter struct {
+	Provider   string         `json:"provider,omitempty" example:"payment"`
+	Status     webhook.Status `json:"status,omitempty" example:"failed"`
+	EventType  string         `json:"event_type,omitempty" example:"payment.succeeded"`
+	ExternalID string         `json:"external_id,omitempty" example:"evt_1"`
+	From       *time.Time     `json:"from,omitempty" example:"2026-01-01T00:00:00Z"`
+	To         *time.Time     `json:"to,omitempty" example:"2026-02-01T00:00:00Z"`
+}
+
+func toReplayProgress(b webhook.Bulk) replayProgress {
+	given := func(t time.Time) *time.Time {
+		if t.IsZero() {
+			return nil
+		}
+		return utc(&t)
+	}
+	return replayProgress{
+		ID: b.ID.String(), Status: b.Status, Matched: b.Matched, Replayed: b.Replayed,
+		Processed: b.Processed, Failed: b.Failed, Pending: b.Pending,
+		CreatedAt: b.CreatedAt.UTC(), FinishedAt: utc(b.FinishedAt),
+		Filter: replayFilter{
+			Provider: b.Filter.Provider, Status: b.Filter.Status, EventType: b.Filter.EventType, ExternalID: b.Filter.ExternalID,
+			From: given(b.Filter.From), To: given(b.Filter.To),
+		},
+	}
+}
+
+type startReplayInput struct {
+	Body model.Request[WebhookReplay]
+}
+
+type startReplayOutput struct {
+	Location string `header:"Location" doc:"Where its progress is." example:"/api/admin/webhooks/replays/01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a"`
+	Body     single[replayProgress]
+}
+
+type replayInput struct {
+	ID string `path:"id" doc:"The bulk replay's id." example:"01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a"`
+}
+
+type replayOutput struct {
+	Body single[replayProgress]
+}
+
+func registerWebhookReplays(a huma.API, s WebhookReplays) {
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID: "start-webhook-replay",
+		Method:      http.MethodPost,
+		Path:        "/api/admin/webhooks/replay",
+		Summary:     "Replay webhook deliveries in bulk",
+		Description: "Replays, in the background and newest first, all deliveries that match the filters and that a single replay without `force` would take: failed ones, and pending ones that nobody is handling. " +
+			"At least one filter is needed.",
+		Tags:          []string{tagWebhooks},
+		DefaultStatus: http.StatusAccepted,
+	}, roles(identity.Admin)), export.Hints{Order: orderReplay, Capture: map[string]string{"replayId": "/data/id"}}), func(ctx context.Context, in *startReplayInput) (*startReplayOutput, error) {
+		b, err := s.StartBulk(ctx, in.Body.Value().filter())
+		if err != nil {
+			return nil, within("body", err)
+		}
+		return &startReplayOutput{
+			Location: "/api/admin/webhooks/replays/" + b.ID.String(),
+			Body:     single[replayProgress]{Data: toReplayProgress(b), Message: "The replay has begun."},
+		}, nil
+	})
+
+	byID := export.Hints{Order: orderReplay, Variant: export.Variant{Parameters: map[string]string{"id": "{{replayId}}"}}}
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID: "get-webhook-replay",
+		Method:      http.MethodGet,
+		Path:        "/api/admin/webhooks/replays/{id}",
+		Summary:     "Get a bulk replay's progress",
+		Description: "How many deliveries it has taken, and what became of them.",
+		Tags:        []string{tagWebhooks},
+	}, roles(identity.Admin), webhook.ErrBulk), byID), func(ctx context.Context, in *replayInput) (*replayOutput, error) {
+		return answerReplay(ctx, in, s.Bulk, "Found.")
+	})
+
+	huma.Register(a, exported(access(huma.Operation{
+		OperationID: "cancel-webhook-replay",
+		Method:      http.MethodPost,
+		Path:        "/api/admin/webhooks/replays/{id}/cancel",
+		Summary:     "Cancel a bulk replay",
+		Description: "Takes no more deliveries; those that were taken are still handled.",
+		Tags:        []string{tagWebhooks},
+	}, roles(identity.Admin), webhook.ErrBulk, webhook.ErrBulkEnded), byID), func(ctx context.Context, in *replayInput) (*replayOutput, error) {
+		return answerReplay(ctx, in, s.CancelBulk, "Cancelled.")
+	})
+}
+
+func answerReplay(ctx context.Context, in *replayInput, do func(context.Context, uuid.UUID) (webhook.Bulk, error), message string) (*replayOutput, error) {
+	id, err := parseID(in.ID, webhook.ErrBulk)
+	if err != nil {
+		return nil, err
+	}
+	b, err := do(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &replayOutput{Body: single[replayProgress]{Data: toReplayProgress(b), Message: message}}, nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats"
+)
+
+// loadedSite is a site with traffic and a key to ask about it.
+type loadedSite struct {
+	site.Site
+	key    string
+	events int
+}
+
+func (w *world) newSite(ctx context.Context, name string) (loadedSite, error) {
+	s, err := w.sites.Create(ctx, name, "example.com", "UTC")
+	if err != nil {
+		return loadedSite{}, err
+	}
+	_, secret, err := w.sites.CreateKey(ctx, s.ID, "bench", site.ScopeRead)
+	return loadedSite{Site: s, key: secret}, err
+}
+
+// load fills a site with n events over the given number of days up to now: rows
+// of events and sessions by COPY, and from them, by SQL, the calendar and the
+// visitors' heads, as ingestion leaves them. Rollups are then made by the
+// product.
+func (w *world) load(ctx context.Context, s *loadedSite, seed uint64, n, days int, now time.Time) error {
+	started := time.Now()
+	today := now.UTC().Truncate(24 * time.Hour)
+	var last int64
+	if err := w.owner.QueryRow(ctx, `select coalesce(max(id), 0) from sessions`).Scan(&last); err != nil {
+		return err
+	}
+	t := newTraffic(s.ID, seed, last)
+	for d := days - 1; d >= 0; d-- {
+		day := today.AddDate(0, 0, -d)
+		if err := w.copyDay(ctx, t, day, n/days, now); err != nil {
+			return err
+		}
+		s.events += len(t.events)
+	}
+	if _, err := w.owner.Exec(ctx, `select setval('sessions_id_seq', $1)`, t.session); err != nil {
+		return err
+	}
+	if _, err := w.owner.Exec(ctx, `insert into session_heads (site_id, day, visitor, session_id, last_at)
+		select distinct on (site_id, day, visitor) site_id, day, visitor, id, last_at from sessions where site_id = $1
+		order by site_id, day, visitor, last_at desc`, s.ID); err != nil {
+		return err
+	}
+	if _, err := w.owner.Exec(ctx, `vacuum (analyze) events, sessions, session_heads, site_days`); err != nil {
+		return err
+	}
+	loaded := time.Now()
+	r, err := stats.NewRollups(stats.RollupsOptions{DB: w.db, Sites: w.sites})
+	if err != nil {
+		return err
+	}
+	sealed, err := r.SealDue(ctx)
+	if err != nil {
+		return err
+	}
+	atSealed := time.Now()
+	folded, err := r.FoldBusy(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = w.owner.Exec(ctx, `vacuum (analyze) rollup_days, rollup_hours, rollup_counts, rollup_labels, rollup_blocks, rollup_visitors, session_heads`)
+	fmt.Printf("   %d events over %d days: loaded in %v, %d days sealed in %v, %d visitors folded in %v\n", s.events, days,
+		loaded.Sub(started).Round(time.Second), sealed, atSealed.Sub(loaded).Round(time.Second), folded, time.Since(atSealed).Round(time.Second))
+	return err
+}
+
+func (w *world) copyDay(ctx context.Context, t *traffic, day time.Time, n int, now time.Time) error {
+	t.makeDay(day, n, now)
+	if _, err := w.owner.Exec(ctx, `select ensure_events_month($1)`, day); err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, w.owner, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `insert into site_days (site_id, day, starts_at, ends_at) values ($1, $2, $3, $4)`, t.site, day, day, day.AddDate(0, 0, 1))
+		if err != nil {
+			return err
+		}
+		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"events"}, eventColumns, pgx.CopyFromRows(t.events)); err != nil {
+			return err
+		}
+		_, err = tx.CopyFrom(ctx, pgx.Identifier{"sessions"}, sessionColumns, pgx.CopyFromRows(t.sessions))
+		return err
+	})
+}

@@ -1,0 +1,94 @@
+// Command bench measures Waypost against the limits that its figures are held
+// to, both in the same run, and prints each as a ratio. The load generator runs
+// on the same machine and shares its processors with the server and PostgreSQL.
+//
+//	go run ./e2e/bench                    # all figures at full size
+//	go run ./e2e/bench -run stats         # those whose name matches
+//	go run ./e2e/bench -events 200000     # a quick run
+//
+// Programs of PostgreSQL are found as by waypost dev.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"time"
+)
+
+// figure is one measured promise.
+type figure struct {
+	name string
+	what string
+	run  func(ctx context.Context, w *world) error
+}
+
+// figures is every figure, in the order of the documentation.
+var figures = []figure{
+	{"webhooks", "webhook deliveries/s over HTTP without a handler, against bare single-row INSERTs", webhooksFigure},
+	{"webhooks-noop", "webhook deliveries/s over HTTP with a no-op handler, against INSERT, then UPDATE", webhooksNoopFigure},
+	{"collect", "collected events/s over HTTP, durable before 202, against COPY of the same rows", collectFigure},
+	{"stats", "each stats endpoint over 12 months, against the same with a tenth of the events", statsFigure},
+	{"stats-open-day", "each stats endpoint over a day that goes on", openDayFigure},
+}
+
+// sizes are how much is measured.
+type sizes struct {
+	events   int // of the statistics' large site; the small one has a tenth
+	openDay  int // events of the day that goes on
+	requests int // per endpoint
+	collect  time.Duration
+	webhooks time.Duration
+	explains bool
+	profile  string // where the service that takes webhooks writes its CPU profile
+}
+
+func main() {
+	if address := os.Getenv(envHandlers); address != "" {
+		if err := runHandlers(context.Background(), address); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	run := flag.String("run", "", "regular expression of the figures to measure; all by default")
+	var s sizes
+	flag.IntVar(&s.events, "events", 10_000_000, "events of the large site")
+	flag.IntVar(&s.openDay, "open-day", 1_000_000, "events of the day that goes on")
+	flag.IntVar(&s.requests, "requests", 200, "requests to each endpoint")
+	flag.DurationVar(&s.collect, "collect", 10*time.Second, "how long hits are collected in each round")
+	flag.DurationVar(&s.webhooks, "webhooks", 8*time.Second, "how long webhooks are delivered in each round")
+	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks")
+	flag.BoolVar(&s.explains, "explain", false, "print the plans of the statistics' queries")
+	flag.Parse()
+	wanted, err := regexp.Compile("^(" + *run + ")")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	for _, f := range figures {
+		if !wanted.MatchString(f.name) {
+			continue
+		}
+		fmt.Printf("== %s: %s\n", f.name, f.what)
+		if err := measure(ctx, f, s); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", f.name, err)
+			os.Exit(1)
+		}
+	}
+}
+
+// measure gives each figure a server of its own, so that none pays for another.
+func measure(ctx context.Context, f figure, s sizes) error {
+	w, err := newWorld(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	return f.run(ctx, w)
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// endpoints are the questions that are timed, with their own parameters.
+var endpoints = []struct{ name, path, query string }{
+	{"summary", "summary", ""},
+	{"summary, compared", "summary", "&compare=true"},
+	{"timeseries", "timeseries", ""},
+	{"timeseries by day", "timeseries", "&granularity=day"},
+	{"pages", "pages", ""},
+	{"referrers", "referrers", ""},
+	{"geo", "geo", ""},
+	{"tech", "tech", ""},
+	{"events", "events", ""},
+	{"events of a name", "events", "&name=event-1"},
+	{"realtime", "realtime", ""},
+}
+
+const (
+	yearDays     = 365
+	statsLimit   = 5 * time.Millisecond
+	statsMost    = 1.3
+	statsWarmups = 10
+)
+
+// statsFigure loads two sites, one with a tenth of the other's events, and asks
+// both the same in turns.
+func statsFigure(ctx context.Context, w *world) error {
+	now := time.Now()
+	var of [2]loadedSite
+	for i, n := range []int{w.events, w.events / 10} {
+		var err error
+		if of[i], err = w.newSite(ctx, fmt.Sprintf("%d events", n)); err != nil {
+			return err
+		}
+		if err := w.load(ctx, &of[i], uint64(i+1), n, yearDays, now); err != nil {
+			return err
+		}
+	}
+	if err := w.serve(ctx); err != nil {
+		return err
+	}
+	today := now.UTC()
+	from, to := today.AddDate(0, 0, 1-yearDays).Format(time.DateOnly), today.Format(time.DateOnly)
+	if err := w.compareSites(ctx, of, "?from="+from+"&to="+to); err != nil || !w.explains {
+		return err
+	}
+	return w.explain(ctx, of[0], from, to)
+}
+
+func (w *world) compareSites(ctx context.Context, of [2]loadedSite, window string) error {
+	fmt.Printf("   %-20s %10s %10s %7s   p50 <= %v and <= %.1f x\n", "p50", fmt.Sprint(of[0].events), fmt.Sprint(of[1].events), "ratio", statsLimit, statsMost)
+	for _, e := range endpoints {
+		var times [2][]time.Duration
+		for round := range w.requests + statsWarmups {
+			for i, s := range of {
+				took, err := ask(ctx, w.url+"/api/stats/"+e.path+window+e.query, s.key)
+				if err != nil {
+					return err
+				}
+				if round >= statsWarmups {
+					times[i] = append(times[i], took)
+				}
+			}
+		}
+		large, small := median(times[0]), median(times[1])
+		ratio := float64(large) / float64(small)
+		fmt.Printf("   %-20s %10v %10v %7.2f   %s\n", e.name, round(large), round(small), ratio, verdict(large <= statsLimit && ratio <= statsMost))
+	}
+	return nil
+}
+
+// openDayFigure asks about a day that goes on, whose rollups are kept up to date
+// as events come.
+func openDayFigure(ctx context.Context, w *world) error {
+	s, err := w.newSite(ctx, "a day")
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if err := w.load(ctx, &s, 3, w.openDay, 1, now); err != nil {
+		return err
+	}
+	if err := w.serve(ctx); err != nil {
+		return err
+	}
+	today := now.UTC().Format(time.DateOnly)
+	for _, e := range endpoints {
+		var times []time.Duration
+		for round := range w.requests + statsWarmups {
+			took, err := ask(ctx, fmt.Sprintf("%s/api/stats/%s?from=%s&to=%s%s", w.url, e.path, today, today, e.query), s.key)
+			if err != nil {
+				return err
+			}
+			if round >= statsWarmups {
+				times = append(times, took)
+			}
+		}
+		fmt.Printf("   %-20s %10v   %s\n", e.name, round(median(times)), verdict(median(times) <= statsLimit))
+	}
+	return nil
+}
+
+func ask(ctx context.Context, url, key string) (time.Duration, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("X-Analytics-API-Key", key)
+	started := time.Now()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	took := time.Since(started)
+	if err != nil {
+		return 0, err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return 0, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s: %d %s", url, resp.StatusCode, body)
+	}
+	return took, nil
+}
+
+func median(times []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[len(sorted)/2]
+}
+
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
+
+func verdict(kept bool) string {
+	if kept {
+		return "kept"
+	}
+	return "MISSED"
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	webhookConns  = 64
+	webhookRounds = 5
+	webhookSecret = "bench"
+	// webhookBody is the size of a delivery's body in bytes.
+	webhookBody = 1024
+
+	typeUnhandled = "bench.unhandled"
+	typeNoop      = "bench.noop"
+
+	// webhookLatency is the most that p99 may be of the limit's.
+	webhookLatency = 1.5
+)
+
+// webhooksFigure holds deliveries without a handler against bare INSERTs.
+func webhooksFigure(ctx context.Context, w *world) error {
+	return w.compareWebhooks(ctx, typeUnhandled, 1.0, insertProcessed)
+}
+
+// webhooksNoopFigure holds deliveries with a handler against INSERT, then UPDATE.
+func webhooksNoopFigure(ctx context.Context, w *world) error {
+	return w.compareWebhooks(ctx, typeNoop, 1.3, insertThenUpdate)
+}
+
+// rate is what one round of 64 workers did.
+type rate struct {
+	perSecond float64
+	p50, p99  time.Duration
+	processor time.Duration // each
+}
+
+// compareWebhooks alternates rounds of deliveries over HTTP with rounds of the
+// same rows written by pgx, into the same table.
+func (w *world) compareWebhooks(ctx context.Context, eventType string, least float64, limit func(context.Context, *pgxpool.Pool, delivery) error) error {
+	if err := w.serveHandlers(ctx); err != nil {
+		return err
+	}
+	c, err := pgxpool.ParseConfig(w.server.AppURL("bench"))
+	if err != nil {
+		return err
+	}
+	c.MinConns, c.MaxConns = webhookConns, webhookConns
+	pool, err := pgxpool.NewWithConfig(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	deliver := func(d time.Duration) (rate, error) {
+		return inParallel(d, func(until time.Time) ([]time.Duration, error) { return w.deliverUntil(ctx, eventType, until) })
+	}
+	write := func(d time.Duration) (rate, error) {
+		return inParallel(d, func(until time.Time) ([]time.Duration, error) {
+			return timed(until, func() error { return limit(ctx, pool, newDelivery(eventType)) })
+		})
+	}
+	for _, warmUp := range []func(time.Duration) (rate, error){deliver, write} {
+		if _, err := warmUp(2 * time.Second); err != nil {
+			return err
+		}
+	}
+	var rates, latencies []float64
+	for round := range webhookRounds {
+		ours, err := deliver(w.webhooks)
+		if err != nil {
+			return err
+		}
+		theirs, err := write(w.webhooks)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("   round %d: %.0f/s, p50 %v, p99 %v, processor %v each; limit %.0f/s, p50 %v, p99 %v, processor %v each\n", round+1,
+			ours.perSecond, ours.p50, ours.p99, ours.processor, theirs.perSecond, theirs.p50, theirs.p99, theirs.processor)
+		rates = append(rates, ours.perSecond/theirs.perSecond)
+		latencies = append(latencies, float64(ours.p99)/float64(theirs.p99))
+	}
+	middle := func(of []float64) float64 { return slices.Sorted(slices.Values(of))[len(of)/2] }
+	fmt.Printf("   deliveries/s: %.2f of the limit (>= %.1f) %s; p99: %.2f of the limit's (<= %.1f) %s\n",
+		middle(rates), least, verdict(middle(rates) >= least), middle(latencies), webhookLatency, verdict(middle(latencies) <= webhookLatency))
+	return nil
+}
+
+// inParallel has 64 workers work for d.
+func inParallel(d time.Duration, work func(until time.Time) ([]time.Duration, error)) (rate, error) {
+	var mu sync.Mutex
+	var took []time.Duration
+	var errs []error
+	var workers sync.WaitGroup
+	started, before := time.Now(), processorTime()
+	for range webhookConns {
+		workers.Go(func() {
+			each, err := work(started.Add(d))
+			mu.Lock()
+			defer mu.Unlock()
+			took, errs = append(took, each...), append(errs, err)
+		})
+	}
+	workers.Wait()
+	all := time.Since(started)
+	if err := errors.Join(errs...); err != nil {
+		return rate{}, err
+	}
+	if len(took) == 0 {
+		return rate{}, errors.New("nothing was done")
+	}
+	slices.Sort(took)
+	at := func(p float64) time.Duration {
+		return took[int(p*float64(len(took)-1))].Round(10 * time.Microsecond)
+	}
+	used := (processorTime() - before) / time.Duration(len(took))
+	return rate{float64(len(took)) / all.Seconds(), at(.5), at(.99), used.Round(time.Microsecond)}, nil
+}
+
+// timed repeats one piece of work until the time comes.
+func timed(until time.Time, once func() error) ([]time.Duration, error) {
+	var took []time.Duration
+	for {
+		started := time.Now()
+		if !started.Before(until) {
+			return took, nil
+		}
+		if err := once(); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(started))
+	}
+}
+
+// delivery is an event as it is sent and as it is stored.
+type delivery struct {
+	id        uuid.UUID
+	eventType string
+	body      []byte
+}
+
+func newDelivery(eventType string) delivery {
+	id := uuid.Must(uuid.NewV7())
+	head := fmt.Sprintf(`{"id":"evt_%s","type":%q,"data":"`, id, eventType)
+	body := make([]byte, 0, webhookBody)
+	body = append(body, head...)
+	body = append(body, filling[:webhookBody-len(head)-2]...)
+	return delivery{id: id, eventType: eventType, body: append(body, `"}`...)}
+}
+
+// filling is text that compresses about as well as the values in real payloads.
+var filling = hex.EncodeToString(bytes.Repeat([]byte("Waypost benchmark \x00\x9f\x42\xe1\x77\x0d"), 64))
+
+// deliverUntil sends deliveries over one connection, each when the last was
+// answered.
+func (w *world) deliverUntil(ctx context.Context, eventType string, until time.Time) ([]time.Duration, error) {
+	address := strings.TrimPrefix(w.url, "http://")
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	answers := bufio.NewReader(conn)
+	var request []byte
+	return timed(until, func() error {
+		d := newDelivery(eventType)
+		t := strconv.FormatInt(time.Now().Unix(), 10)
+		mac := hmac.New(sha256.New, []byte(webhookSecret))
+		mac.Write([]byte(t + "."))
+		mac.Write(d.body)
+		request = fmt.Appendf(request[:0], "POST /webhooks/payment HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nUser-Agent: bench\r\nPayment-Signature: t=%s,v1=%x\r\nContent-Length: %d\r\n\r\n",
+			address, t, mac.Sum(nil), len(d.body))
+		if _, err := conn.Write(append(request, d.body...)); err != nil {
+			return err
+		}
+		return processed(answers)
+	})
+}
+
+// processed reads one answer, which must say that the event is processed.
+func processed(r *bufio.Reader) error {
+	status, err := r.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	ok, length := strings.HasPrefix(string(status), "HTTP/1.1 200"), 0
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if len(line) == 2 {
+			break
+		}
+		if value, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
+				return err
+			}
+		}
+	}
+	body := make([]byte, length)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return err
+	}
+	if !ok || !bytes.Contains(body, []byte(`"status":"processed"`)) {
+		return fmt.Errorf("answered %s", body)
+	}
+	return nil
+}
+
+const (
+	insertEvent = `insert into webhook_events (id, provider, event_type, external_id, status, processed_at, created_at, raw, raw_sha256, headers)
+		values ($1, 'payment', $2, $3, 'processed', $4, $4, $5, $6, $7)`
+	insertPending = `insert into webhook_events (id, provider, event_type, external_id, status, created_at, raw, raw_sha256, headers, lease_id, lease_until, attempts, tries, attempt_at)
+		values ($1, 'payment', $2, $3, 'pending', $4, $5, $6, $7, $1, now() + interval '20 seconds', 1, 1, now())`
+	updateEvent = `update webhook_events set status = 'processed', processed_at = $2, attempt_ms = 0.1, lease_id = null, lease_until = null
+		where id = $1 and lease_id = $1`
+	eventHeaders = `{"Content-Length":["1024"],"Content-Type":["application/json"],"Payment-Signature":["[redacted]"],"User-Agent":["bench"]}`
+)
+
+// insertProcessed is the limit without a handler: the row, one commit.
+func insertProcessed(ctx context.Context, pool *pgxpool.Pool, d delivery) error {
+	return writeEvent(ctx, pool, insertEvent, d)
+}
+
+// insertThenUpdate is the limit with one: the row, a commit, its outcome, a commit.
+func insertThenUpdate(ctx context.Context, pool *pgxpool.Pool, d delivery) error {
+	if err := writeEvent(ctx, pool, insertPending, d); err != nil {
+		return err
+	}
+	_, err := pool.Exec(ctx, updateEvent, d.id, time.Now())
+	return err
+}
+
+func writeEvent(ctx context.Context, pool *pgxpool.Pool, sql string, d delivery) error {
+	sum := sha256.Sum256(d.body)
+	_, err := pool.Exec(ctx, sql, d.id, d.eventType, "evt_"+d.id.String(), time.Now(), d.body, sum[:], eventHeaders)
+	return err
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/embedded"
+	"github.com/waypost/waypost/internal/site"
+)
+
+// world is a PostgreSQL with the durability that an installation has, an empty
+// migrated database in it, and waypost, once it is started.
+type world struct {
+	sizes
+	dir    string
+	server *embedded.Server
+	db     *db.DB
+	owner  *pgxpool.Pool
+	sites  *site.Service
+	url    string // of waypost
+	stops  []func()
+}
+
+func newWorld(ctx context.Context, s sizes) (*world, error) {
+	dir, err := os.MkdirTemp("", "waypost-bench-")
+	if err != nil {
+		return nil, err
+	}
+	w := &world{sizes: s, dir: dir}
+	w.stops = append(w.stops, func() { _ = os.RemoveAll(dir) })
+	// Built first: what can't be built isn't worth loading a database for.
+	if err := errors.Join(w.build(ctx), w.open(ctx)); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *world) open(ctx context.Context) error {
+	var err error
+	w.server, err = embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(w.dir, "db"), Settings: map[string]string{
+		"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "15min",
+	}})
+	if err != nil {
+		return err
+	}
+	w.stops = append(w.stops, func() {
+		_ = w.server.Stop(context.WithoutCancel(ctx))
+		_ = embedded.Remove(context.WithoutCancel(ctx), filepath.Join(w.dir, "db"))
+	})
+	const name = "bench"
+	if err := w.server.EnsureDatabase(ctx, name); err != nil {
+		return err
+	}
+	if err := db.Migrate(ctx, w.server.OwnerURL(name)); err != nil {
+		return err
+	}
+	if w.db, err = db.Open(ctx, db.Options{URL: w.server.AppURL(name), MaxConns: 8}); err != nil {
+		return err
+	}
+	w.stops = append(w.stops, w.db.Close)
+	if w.owner, err = pgxpool.New(ctx, w.server.OwnerURL(name)); err != nil {
+		return err
+	}
+	w.stops = append(w.stops, w.owner.Close)
+	w.sites, err = site.New(site.Options{DB: w.db, Logger: slog.New(slog.DiscardHandler)})
+	return err
+}
+
+func (w *world) close() {
+	for i := len(w.stops) - 1; i >= 0; i-- {
+		w.stops[i]()
+	}
+	w.stops = nil
+}
+
+// binary is where waypost is built.
+func (w *world) binary() string { return filepath.Join(w.dir, "waypost") }
+
+func (w *world) build(ctx context.Context) error {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", w.binary(), "./cmd/waypost").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// serve runs waypost as an installation would.
+func (w *world) serve(ctx context.Context) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		return err
+	}
+	w.url = "http://" + address
+	cmd := exec.CommandContext(ctx, w.binary(), "serve", "--addr", address, "--url", w.url, "--key-rate", "0", "--site-rate", "0", "--address-rate", "0", "--log-level", "error")
+	cmd.Env = append(os.Environ(), "DATABASE_URL="+w.server.AppURL("bench"), "WAYPOST_SECRET_KEY=0123456789abcdef0123456789abcdef")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	w.stops = append(w.stops, func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-exited
+	})
+	return w.awaitReady(ctx, exited, &said)
+}
+
+// awaitReady waits until the service at w.url serves; said is what it said when it
+// ended instead.
+func (w *world) awaitReady(ctx context.Context, exited chan error, said *bytes.Buffer) error {
+	for {
+		resp, err := http.Get(w.url + "/readyz")
+		if err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case err := <-exited:
+			exited <- err
+			return errors.Join(errors.New("waypost ended"), err, errors.New(said.String()))
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

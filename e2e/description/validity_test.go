@@ -1,0 +1,186 @@
+// Package description_test holds the description that Waypost commits and serves
+// against the specification, against independent tools, and against itself.
+package description_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/waypost/waypost/internal/apidoc"
+	"github.com/waypost/waypost/internal/app"
+	"github.com/waypost/waypost/internal/config"
+)
+
+// described is the documentation as `waypost openapi` makes it from an empty
+// environment.
+func described(t *testing.T) *apidoc.Docs {
+	t.Helper()
+	c, err := config.Read(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := app.Describe(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return docs
+}
+
+func form(t *testing.T, f apidoc.Form) []byte {
+	t.Helper()
+	b, err := described(t).Bytes(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestBothVersionsOfTheDescriptionAreValid(t *testing.T) {
+	t.Parallel()
+	for _, f := range []apidoc.Form{apidoc.JSON, apidoc.JSON30} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			raw := form(t, f)
+			doc, err := openapi3.NewLoader().LoadFromData(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := doc.Validate(t.Context()); err != nil {
+				t.Errorf("kin-openapi: %v", err)
+			}
+		})
+	}
+}
+
+// walk calls f for every object below v with its JSON Pointer.
+func walk(v any, pointer string, f func(pointer string, o map[string]any)) {
+	switch v := v.(type) {
+	case map[string]any:
+		f(pointer, v)
+		for key, value := range v {
+			walk(value, pointer+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(key), f)
+		}
+	case []any:
+		for i, value := range v {
+			walk(value, pointer+"/"+strconv.Itoa(i), f)
+		}
+	}
+}
+
+func TestEveryExampleIsAcceptedByItsSchema(t *testing.T) {
+	t.Parallel()
+	raw := form(t, apidoc.JSON)
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const url = "https://waypost.example/openapi.json"
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	if err := c.AddResource(url, doc); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	check := func(pointer string, value any) {
+		checked++
+		schema, err := c.Compile(url + "#" + pointer)
+		if err != nil {
+			t.Fatalf("%s: %v", pointer, err)
+		}
+		if err := schema.Validate(value); err != nil {
+			text, _ := json.Marshal(value)
+			t.Errorf("%s refuses %s: %v", pointer, text, err)
+		}
+	}
+	walk(doc, "", func(pointer string, o map[string]any) {
+		if list, ok := o["examples"].([]any); ok { // of a schema
+			for _, value := range list {
+				check(pointer, value)
+			}
+		}
+		if o["schema"] == nil { // what follows is of a parameter, a header or a media type
+			return
+		}
+		if value, ok := o["example"]; ok {
+			check(pointer+"/schema", value)
+		}
+		named, _ := o["examples"].(map[string]any)
+		for _, e := range named {
+			check(pointer+"/schema", e.(map[string]any)["value"])
+		}
+	})
+	if checked < 100 {
+		t.Errorf("only %d examples", checked)
+	}
+}
+
+func TestEveryOperationSaysWhatAReaderNeeds(t *testing.T) {
+	t.Parallel()
+	var doc struct {
+		Tags            []struct{ Name, Description string }
+		Paths, Webhooks map[string]map[string]operationDoc
+	}
+	if err := json.Unmarshal(form(t, apidoc.JSON), &doc); err != nil {
+		t.Fatal(err)
+	}
+	described := map[string]bool{}
+	for _, tag := range doc.Tags {
+		described[tag.Name] = tag.Description != ""
+	}
+	ids := map[string]bool{}
+	for _, section := range []map[string]map[string]operationDoc{doc.Paths, doc.Webhooks} {
+		for path, item := range section {
+			for method, op := range item {
+				name := method + " " + path
+				if op.OperationID == "" || ids[op.OperationID] || op.Summary == "" || op.Description == "" || op.Security == nil {
+					t.Errorf("%s: something is missing: %+v", name, op)
+				}
+				ids[op.OperationID] = true
+				if len(op.Tags) == 0 || !described[op.Tags[0]] {
+					t.Errorf("%s: tags %v", name, op.Tags)
+				}
+				if op.RequestBody != nil {
+					wantExamples(t, name, op.RequestBody.Content)
+				}
+				for status, r := range op.Responses {
+					if r.Description == "" || status == "default" {
+						t.Errorf("%s: response %s says nothing", name, status)
+					}
+					wantExamples(t, name+" "+status, r.Content)
+				}
+			}
+		}
+	}
+}
+
+type operationDoc struct {
+	OperationID, Summary, Description string
+	Tags                              []string
+	Security                          *[]map[string][]string
+	RequestBody                       *struct{ Content map[string]media }
+	Responses                         map[string]struct {
+		Description string
+		Content     map[string]media
+	}
+}
+
+type media struct {
+	Example  json.RawMessage
+	Examples map[string]json.RawMessage
+}
+
+func wantExamples(t *testing.T, where string, content map[string]media) {
+	t.Helper()
+	for mediaType, m := range content {
+		if m.Example == nil && len(m.Examples) == 0 {
+			t.Errorf("%s, %s: no example", where, mediaType)
+		}
+	}
+}

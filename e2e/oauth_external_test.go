@@ -1,0 +1,228 @@
+//go:build external
+
+package e2e_test
+
+import (
+	"bufio"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const (
+	publicURL = "https://waypost.example"
+	returnURL = "https://app.example/signed-in"
+)
+
+// openID is a certified provider: oidc-provider from npm.
+type openID struct {
+	issuer string
+	input  io.WriteCloser
+	output *bufio.Scanner
+}
+
+func startOpenID(t *testing.T) *openID {
+	t.Helper()
+	script, err := os.ReadFile(filepath.Join("..", "tools", "npm", "openid.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval", string(script))
+	cmd.Dir = npmTools(t)
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	p := &openID{input: input, output: bufio.NewScanner(output)}
+	p.issuer = p.line(t, "http://")
+	return p
+}
+
+// line is the next line with that beginning.
+func (p *openID) line(t *testing.T, beginning string) string {
+	t.Helper()
+	for p.output.Scan() {
+		if strings.HasPrefix(p.output.Text(), beginning) {
+			return p.output.Text()
+		}
+	}
+	t.Fatalf("the provider said no %q: %v", beginning, p.output.Err())
+	return ""
+}
+
+// browser keeps cookies for the provider and stops before it leaves it.
+func (p *openID) browser(t *testing.T) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+		if !strings.HasPrefix(r.URL.String(), p.issuer) {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+}
+
+var formAction = regexp.MustCompile(`<form[^>]* action="([^"]+)"`)
+
+// agree walks through the provider's pages as who, and returns where it sends the
+// browser at last.
+func (p *openID) agree(t *testing.T, client *http.Client, address, who string) *url.URL {
+	t.Helper()
+	answer, err := client.Get(address)
+	for range 3 {
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := answer.Location(); err == nil {
+			return back
+		}
+		action := formAction.FindSubmatch(page)
+		if answer.StatusCode != http.StatusOK || action == nil {
+			t.Fatalf("the provider answered %d: %s", answer.StatusCode, tail(string(page), 2000))
+		}
+		form := url.Values{"prompt": {"consent"}}
+		if strings.Contains(string(page), `name="login"`) {
+			form = url.Values{"prompt": {"login"}, "login": {who}, "password": {"any"}}
+		}
+		target, err := answer.Request.URL.Parse(string(action[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err = client.PostForm(target.String(), form)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the provider's pages do not end")
+	return nil
+}
+
+// visit asks the service, without following.
+func visit(t *testing.T, address string, cookies ...*http.Cookie) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cookies {
+		r.AddCookie(c)
+	}
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	return answer
+}
+
+func TestExternalSignInThroughACertifiedOpenIDProvider(t *testing.T) {
+	t.Parallel()
+	provider := startOpenID(t)
+	p, _ := serve(t,
+		"WAYPOST_OAUTH_GOOGLE_CLIENT_ID=waypost", "WAYPOST_OAUTH_GOOGLE_CLIENT_SECRET=pl4nted client secret: with + and %",
+		"WAYPOST_OAUTH_GOOGLE_URL="+provider.issuer, "WAYPOST_OAUTH_RETURN_URLS="+returnURL)
+	if _, err := fmt.Fprintln(provider.input, publicURL+"/api/auth/oauth/google/callback"); err != nil {
+		t.Fatal(err)
+	}
+	provider.line(t, "ready")
+
+	verifier := rand.Text() + rand.Text()
+	sum := sha256.Sum256([]byte(verifier))
+	start := p.url + "/api/auth/oauth/google/start?redirect_to=" + url.QueryEscape(returnURL) +
+		"&code_challenge=" + base64.RawURLEncoding.EncodeToString(sum[:])
+	signIn := func(who string) (int, map[string]any) {
+		t.Helper()
+		left := visit(t, start)
+		if left.StatusCode != http.StatusFound || len(left.Cookies()) != 1 {
+			t.Fatalf("start: %d %v", left.StatusCode, left.Header)
+		}
+		asked, err := left.Location()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"code_challenge", "nonce", "state"} {
+			if len(asked.Query().Get(name)) != 43 {
+				t.Errorf("%s is %q", name, asked.Query().Get(name))
+			}
+		}
+		back := provider.agree(t, provider.browser(t), asked.String(), who)
+		if !strings.HasPrefix(back.String(), publicURL) || back.Query().Get("iss") != provider.issuer {
+			t.Fatalf("the provider sent the browser to %s", back)
+		}
+		callback := p.url + back.RequestURI()
+		if stranger := visit(t, callback); stranger.StatusCode != http.StatusBadRequest {
+			t.Errorf("in a foreign browser: %d", stranger.StatusCode)
+		}
+		returned := visit(t, callback, left.Cookies()[0])
+		if again := visit(t, callback, left.Cookies()[0]); again.StatusCode != http.StatusBadRequest {
+			t.Errorf("the same answer again: %d", again.StatusCode)
+		}
+		at, err := returned.Location()
+		if err != nil || !strings.HasPrefix(at.String(), returnURL+"?code=") {
+			t.Fatalf("callback: %d to %v", returned.StatusCode, at)
+		}
+		body, err := json.Marshal(map[string]string{"code": at.Query().Get("code"), "code_verifier": verifier})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := do(t, "POST", p.url+"/api/auth/oauth/exchange", string(body), "Content-Type", "application/json")
+		var out struct {
+			Data  map[string]any
+			Error map[string]any
+		}
+		a.into(t, &out)
+		if a.status != http.StatusOK {
+			return a.status, out.Error
+		}
+		return a.status, out.Data
+	}
+
+	status, first := signIn("ada")
+	if status != http.StatusOK {
+		t.Fatalf("ada: %d %v", status, first)
+	}
+	user, _ := first["user"].(map[string]any)
+	if user["email"] != "ada@example.com" || user["first_name"] != "Ada" || user["last_name"] != "Lovelace" {
+		t.Errorf("signed in as %v", user)
+	}
+	token, _ := first["access_token"].(string)
+	if me := do(t, "GET", p.url+"/api/auth/me", "", "Authorization", "Bearer "+token); me.status != http.StatusOK {
+		t.Errorf("me: %d %s", me.status, me.body)
+	}
+	if _, second := signIn("ada"); second["user"].(map[string]any)["id"] != user["id"] {
+		t.Errorf("another account the second time: %v", second["user"])
+	}
+	for _, secret := range []string{"pl4nted", token, "code="} {
+		if strings.Contains(p.stderr.String(), secret) {
+			t.Errorf("%q is in the log", secret)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// Bounds of API tokens.
+const (
+	MaxTokenName = 100 // characters
+	maxAPITokens = 100 // of one account
+	// shownSecret is how much of an API token stays visible, its prefix included.
+	shownSecret = 11
+)
+
+// Faults of API tokens.
+var (
+	ErrNoAPIToken    = fault.Missing("API token")
+	ErrManyAPITokens = fault.Newf(fault.Conflict, "too_many_tokens", "An account has at most %d API tokens; revoke one first.", maxAPITokens)
+)
+
+// APIToken lets a bot act for its owner, within the owner's role and the scopes.
+type APIToken struct {
+	ID     int64
+	Name   string
+	Prefix string // the visible beginning of the secret
+	Scopes []identity.Scope
+
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time // nil for never
+	LastUsedAt *time.Time // nil for never; exact to a minute
+}
+
+// NewAPIToken is what CreateAPIToken needs.
+type NewAPIToken struct {
+	Name      string
+	Scopes    []identity.Scope
+	ExpiresAt *time.Time // nil for never
+}
+
+// CreateAPIToken makes an API token of the acting account, which must have signed
+// in of late, and returns its secret, this once. It returns ErrReauthenticate,
+// ErrManyAPITokens, or a validation fault keyed by field.
+func (s *Service) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, string, error) {
+	p := identity.FromContext(ctx)
+	if err := s.checkAPIToken(n, p.Role); err != nil {
+		return APIToken{}, "", err
+	}
+	if err := s.requireRecent(ctx); err != nil {
+		return APIToken{}, "", err
+	}
+	secret, err := s.newPrefixed(APITokenPrefix)
+	if err != nil {
+		return APIToken{}, "", err
+	}
+	var row dbsqlc.ApiToken
+	err = s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := s.q.LockUser(ctx, tx, p.UserID); err != nil { // so that the count holds
+			return db.NotFound(err, ErrSessionRevoked)
+		}
+		count, err := s.q.CountAPITokens(ctx, tx, p.UserID)
+		if err != nil {
+			return err
+		}
+		if count >= maxAPITokens {
+			return ErrManyAPITokens
+		}
+		row, err = s.q.InsertAPIToken(ctx, tx, dbsqlc.InsertAPITokenParams{
+			UserID: p.UserID, Name: n.Name, Prefix: secret[:shownSecret], TokenSha256: digest(secret),
+			Scopes: texts(identity.NewScopes(n.Scopes...).List()), Now: s.opts.Now(), ExpiresAt: n.ExpiresAt,
+		})
+		return err
+	})
+	if err != nil {
+		return APIToken{}, "", err
+	}
+	return toAPIToken(row), secret, nil
+}
+
+func (s *Service) checkAPIToken(n NewAPIToken, role identity.Role) error {
+	details := map[string]string{}
+	if !within(n.Name, 1, MaxTokenName) || strings.TrimSpace(n.Name) == "" {
+		details["name"] = fmt.Sprintf("Needs 1 to %d characters.", MaxTokenName)
+	}
+	if len(n.Scopes) == 0 {
+		details["scopes"] = "Needs at least one scope."
+	}
+	for _, scope := range n.Scopes {
+		switch {
+		case !scope.Valid():
+			details["scopes"] = "Has a scope that does not exist."
+		case scope == identity.Administer && role != identity.Admin:
+			details["scopes"] = "Only an ADMIN can give the scope admin."
+		}
+	}
+	if n.ExpiresAt != nil && !n.ExpiresAt.After(s.opts.Now()) {
+		details["expires_at"] = "Must be in the future."
+	}
+	return problems(details)
+}
+
+// ListAPITokens returns up to limit of the acting account's API tokens, newest
+// first, those older than the token of id before; 0 starts at the newest.
+func (s *Service) ListAPITokens(ctx context.Context, before int64, limit int) ([]APIToken, error) {
+	rows, err := s.q.ListAPITokens(ctx, s.opts.DB.Pool(), identity.FromContext(ctx).UserID, before, int32(limit))
+	if err != nil {
+		return nil, db.Translate(err)
+	}
+	list := make([]APIToken, len(rows))
+	for i, r := range rows {
+		list[i] = toAPIToken(r)
+	}
+	return list, nil
+}
+
+// CountAPITokens returns how many API tokens ListAPITokens has in all.
+func (s *Service) CountAPITokens(ctx context.Context) (int64, error) {
+	n, err := s.q.CountAPITokens(ctx, s.opts.DB.Pool(), identity.FromContext(ctx).UserID)
+	return n, db.Translate(err)
+}
+
+// RevokeAPIToken ends one of the acting account's API tokens at once. It returns
+// ErrNoAPIToken.
+func (s *Service) RevokeAPIToken(ctx context.Context, id int64) error {
+	p := identity.FromContext(ctx)
+	return s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		now := s.opts.Now()
+		n, err := s.q.RevokeAPIToken(ctx, tx, &now, id, p.UserID)
+		if err == nil && n == 0 {
+			return ErrNoAPIToken
+		}
+		return err
+	})
+}
+
+func toAPIToken(r dbsqlc.ApiToken) APIToken {
+	return APIToken{
+		ID: r.ID, Name: r.Name, Prefix: r.Prefix, Scopes: scopesOf(r.Scopes).List(),
+		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: utc(r.ExpiresAt), LastUsedAt: utc(r.LastUsedAt),
+	}
+}
+
+func scopesOf(names []string) identity.Scopes {
+	list := make([]identity.Scope, len(names))
+	for i, n := range names {
+		list[i] = identity.Scope(n)
+	}
+	return identity.NewScopes(list...)
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return new(t.UTC())
+}

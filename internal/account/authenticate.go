@@ -1,0 +1,70 @@
+package account
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// touchEvery bounds how often the last use of an API token is written down.
+const touchEvery = time.Minute
+
+// Authenticate returns who bears an access token or an API token. The account,
+// and the session or the API token, are read each time: their end, a
+// deactivation, a deletion and another role hold from the next request on. It
+// returns token.ErrExpired, token.ErrInvalid, ErrSessionRevoked, ErrAPIToken or
+// ErrAPITokenExpired.
+func (s *Service) Authenticate(ctx context.Context, bearer string) (identity.Principal, error) {
+	if strings.HasPrefix(bearer, APITokenPrefix) {
+		return s.authenticateAPIToken(ctx, bearer)
+	}
+	if s.opts.Tokens == nil {
+		return identity.Principal{}, errNoTokens
+	}
+	claims, err := s.opts.Tokens.VerifyAccess(ctx, bearer)
+	if err != nil {
+		return identity.Principal{}, err
+	}
+	row, err := s.q.FindAuthSession(ctx, s.opts.DB.Pool(), claims.SessionID, claims.UserID)
+	if err != nil {
+		return identity.Principal{}, db.NotFound(err, ErrSessionRevoked)
+	}
+	if row.RevokedAt != nil || !s.opts.Now().Before(row.ExpiresAt) || !row.Active {
+		return identity.Principal{}, ErrSessionRevoked
+	}
+	p := identity.Account(claims.UserID, identity.Role(row.Role), claims.SessionID.String())
+	p.SignedInAt = row.AuthenticatedAt.UTC()
+	return s.demandSecondFactor(ctx, p)
+}
+
+func (s *Service) authenticateAPIToken(ctx context.Context, secret string) (identity.Principal, error) {
+	if len(secret) != len(APITokenPrefix)+randomLength {
+		return identity.Principal{}, ErrAPIToken
+	}
+	row, err := s.q.FindAPIToken(ctx, s.opts.DB.Pool(), digest(secret))
+	if err != nil {
+		return identity.Principal{}, db.NotFound(err, ErrAPIToken)
+	}
+	now := s.opts.Now()
+	switch {
+	case row.RevokedAt != nil || !row.Active:
+		return identity.Principal{}, ErrAPIToken
+	case row.ExpiresAt != nil && !now.Before(*row.ExpiresAt):
+		return identity.Principal{}, ErrAPITokenExpired
+	}
+	p := identity.Token(row.UserID, identity.Role(row.Role), row.ID, scopesOf(row.Scopes))
+	if row.LastUsedAt == nil || now.Sub(*row.LastUsedAt) >= touchEvery {
+		err := s.opts.DB.InTx(ctx, p.From(identity.FromContext(ctx)), func(ctx context.Context, tx pgx.Tx) error {
+			return s.q.TouchAPIToken(ctx, tx, &now, row.ID, new(now.Add(-touchEvery)))
+		})
+		if err != nil {
+			return identity.Principal{}, err
+		}
+	}
+	return s.demandSecondFactor(ctx, p)
+}

@@ -1,0 +1,236 @@
+package account
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/account/oauth"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// Faults of identities.
+var (
+	ErrLinkRequired    = fault.New(fault.Conflict, "email_exists_link_required", "An account has that e-mail address. Sign in to it, then link this identity.")
+	ErrIdentityTaken   = fault.New(fault.Conflict, "identity_already_linked", "That identity belongs to another account.")
+	ErrLastIdentity    = fault.New(fault.Invalid, "last_identity", "This is the last way to sign in to the account. Set a password or link another identity first.")
+	ErrNoAddress       = fault.New(fault.Invalid, "oauth_email_missing", "The provider tells no usable e-mail address. Register with a password, then link this identity.")
+	ErrMissingIdentity = fault.Missing("identity")
+)
+
+// Identity is who an account's holder is at a provider.
+type Identity struct {
+	ID       int64
+	Provider string
+	// Email is what the provider told last; empty when it told none.
+	Email      string
+	CreatedAt  time.Time
+	LastUsedAt time.Time
+}
+
+func identityFrom(r dbsqlc.Identity) Identity {
+	return Identity{ID: r.ID, Provider: r.Provider, Email: r.Email, CreatedAt: r.CreatedAt.UTC(), LastUsedAt: r.LastUsedAt.UTC()}
+}
+
+// outsider is what a provider told, made fit for the database.
+type outsider struct {
+	provider, subject, email string
+	verified                 bool
+	firstName, lastName      string
+}
+
+func outsiderOf(id oauth.Identity) outsider {
+	o := outsider{provider: id.Provider, subject: id.Subject, email: strings.TrimSpace(id.Email), verified: id.EmailVerified}
+	if !validEmail(o.email) {
+		o.email, o.verified = "", false
+	}
+	o.firstName, o.lastName = names(id)
+	return o
+}
+
+// names makes two names of what the provider tells; both can be changed later.
+func names(id oauth.Identity) (string, string) {
+	first, last := id.GivenName, id.FamilyName
+	if first == "" || last == "" {
+		first, last, _ = strings.Cut(strings.TrimSpace(id.Name), " ")
+	}
+	return name(first, "New"), name(last, "User")
+}
+
+func name(s, otherwise string) string {
+	s = strings.TrimSpace(s)
+	if runes := []rune(s); len(runes) > MaxName {
+		s = string(runes[:MaxName])
+	}
+	if !storable(s) || utf8.RuneCountInString(s) < MinName {
+		return otherwise
+	}
+	return s
+}
+
+// accountOf finds or makes the account of an outsider and links the two. It
+// returns ErrLinkRequired or ErrNoAddress.
+func (s *Service) accountOf(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.User, error) {
+	// An insert that finds the row taken says that somebody just made it: then
+	// the next round sees it.
+	for range 3 {
+		known, err := s.q.UseIdentity(ctx, tx, dbsqlc.UseIdentityParams{Provider: o.provider, Subject: o.subject, Email: o.email, Now: s.opts.Now()})
+		if err == nil {
+			return s.q.FindUserByID(ctx, tx, known.UserID)
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return dbsqlc.User{}, err
+		}
+		row, err := s.accountByAddress(ctx, tx, o)
+		if err == nil {
+			_, err = s.q.InsertIdentity(ctx, tx, s.newIdentity(row.ID, o))
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return row, err
+		}
+	}
+	return dbsqlc.User{}, ErrBusy
+}
+
+// accountByAddress returns the account that o may be linked to by its address, or
+// a new one. It returns pgx.ErrNoRows when another transaction was quicker.
+func (s *Service) accountByAddress(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.User, error) {
+	if o.email == "" {
+		return dbsqlc.User{}, ErrNoAddress
+	}
+	now := s.opts.Now()
+	row, err := s.q.LockUserByEmailKey(ctx, tx, emailKey(o.email))
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		n := dbsqlc.InsertOAuthUserParams{FirstName: o.firstName, LastName: o.lastName, Email: o.email, EmailKey: emailKey(o.email), Now: now}
+		if o.verified {
+			n.EmailVerifiedAt = &now
+		}
+		return s.q.InsertOAuthUser(ctx, tx, n)
+	case err != nil:
+		return dbsqlc.User{}, err
+	case !o.verified:
+		return dbsqlc.User{}, ErrLinkRequired
+	case row.EmailVerifiedAt != nil:
+		return row, nil
+	}
+	return s.claimUnverified(ctx, tx, row)
+}
+
+// claimUnverified gives an account to the owner of its address, which whoever made
+// it never proved to be theirs: what they left to come back by is void. A second
+// factor is not passed over, so an account with one is linked by its holder only.
+func (s *Service) claimUnverified(ctx context.Context, tx pgx.Tx, row dbsqlc.User) (dbsqlc.User, error) {
+	guarded, err := s.q.HasTOTP(ctx, tx, row.ID)
+	if err != nil {
+		return dbsqlc.User{}, err
+	}
+	if guarded {
+		return dbsqlc.User{}, ErrLinkRequired
+	}
+	if err := s.voidCredentials(ctx, tx, row.ID); err != nil {
+		return dbsqlc.User{}, err
+	}
+	now := s.opts.Now()
+	return s.q.ClaimUnverifiedUser(ctx, tx, &now, row.ID)
+}
+
+// voidCredentials takes away every way into an account but its password and a
+// confirmed second factor.
+func (s *Service) voidCredentials(ctx context.Context, tx pgx.Tx, userID int64) error {
+	now := s.opts.Now()
+	if _, err := s.q.RevokeUserSessions(ctx, tx, now, userID); err != nil {
+		return err
+	}
+	if err := s.q.RevokeUserAPITokens(ctx, tx, &now, userID); err != nil {
+		return err
+	}
+	return s.q.DeleteUserIdentities(ctx, tx, userID)
+}
+
+func (s *Service) newIdentity(userID int64, o outsider) dbsqlc.InsertIdentityParams {
+	return dbsqlc.InsertIdentityParams{UserID: userID, Provider: o.provider, Subject: o.subject, Email: o.email, Now: s.opts.Now()}
+}
+
+// ListIdentities returns an account's identities, newest first.
+func (s *Service) ListIdentities(ctx context.Context, userID int64) ([]Identity, error) {
+	rows, err := s.q.ListIdentities(ctx, s.opts.DB.Pool(), userID)
+	if err != nil {
+		return nil, db.Translate(err)
+	}
+	out := make([]Identity, len(rows))
+	for i, r := range rows {
+		out[i] = identityFrom(r)
+	}
+	return out, nil
+}
+
+// LinkIdentity gives the signed-in account an outcome of CollectOAuth's kind, in
+// place of signing in with it. Linking twice is linking once. It returns
+// ErrReauthenticate, oauth.ErrCode or ErrIdentityTaken.
+func (s *Service) LinkIdentity(ctx context.Context, userID int64, code, verifier string) (Identity, error) {
+	if err := s.requireRecent(ctx); err != nil {
+		return Identity{}, err
+	}
+	var linked dbsqlc.Identity
+	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		o, err := s.spendOutcome(ctx, tx, code, verifier)
+		if err != nil {
+			return err
+		}
+		linked, err = s.q.InsertIdentity(ctx, tx, s.newIdentity(userID, o))
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		linked, err = s.q.UseIdentity(ctx, tx, dbsqlc.UseIdentityParams{Provider: o.provider, Subject: o.subject, Email: o.email, Now: s.opts.Now()})
+		if err == nil && linked.UserID != userID {
+			return ErrIdentityTaken
+		}
+		return db.NotFound(err, ErrBusy) // unlinked at this moment
+	})
+	if err != nil {
+		return Identity{}, err
+	}
+	return identityFrom(linked), nil
+}
+
+// UnlinkIdentity takes an identity from an account. It returns ErrMissingIdentity,
+// or ErrLastIdentity when nothing would be left to sign in with.
+func (s *Service) UnlinkIdentity(ctx context.Context, userID, id int64) error {
+	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		// The lock keeps two from each unlinking the other's last.
+		row, err := s.q.LockUser(ctx, tx, userID)
+		if err != nil {
+			return db.NotFound(err, ErrSessionRevoked)
+		}
+		n, err := s.q.DeleteIdentity(ctx, tx, id, userID)
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return ErrMissingIdentity
+		case row.PasswordHash != "":
+			return nil
+		}
+		left, err := s.q.CountIdentities(ctx, tx, userID)
+		if err == nil && left == 0 {
+			return ErrLastIdentity
+		}
+		return err
+	})
+}
+
+// challengeOf is S256 of RFC 7636 section 4.2.
+func challengeOf(verifier string) string {
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}

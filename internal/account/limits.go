@@ -1,0 +1,140 @@
+package account
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/throttle"
+)
+
+// Limits of failures. A streak blocks for a minute first and never longer than a
+// quarter of an hour, and a reset of the password by mail lifts it: nobody can
+// keep an owner out for good.
+var (
+	signInOfAccount = throttle.Limit{Name: "sign_in.account", Max: 10, Block: time.Minute, MaxBlock: 15 * time.Minute}
+	// signInFromHome is the streak of an address from which the account signed in of
+	// late. It alone counts there, so that strangers' guesses don't block the owner.
+	signInFromHome   = throttle.Limit{Name: "sign_in.home", Max: 10, Block: time.Minute, MaxBlock: 15 * time.Minute}
+	signInOfAddress  = throttle.Limit{Name: "sign_in.address", Max: 100, Window: 15 * time.Minute}
+	reauthentication = throttle.Limit{Name: "reauthentication", Max: 10, Block: time.Minute, MaxBlock: 15 * time.Minute}
+)
+
+// Limits of what succeeds.
+var (
+	registrations = throttle.Limit{Name: "register.address", Max: 60, Window: time.Hour}
+	resetRequests = throttle.Limit{Name: "forgot.address", Max: 60, Window: time.Hour}
+	resetMails    = throttle.Limit{Name: "forgot.account", Max: 5, Window: time.Hour}
+)
+
+// home is how long an address is remembered as one of the account's own.
+const home = 30 * 24 * time.Hour
+
+// attempt is the keys of one sign-in: gate must be open for it; gate and also
+// count its failure.
+type attempt struct {
+	gate []throttle.Key
+	also []throttle.Key
+}
+
+// attemptOf costs the same for an unknown address, whose row is the zero value.
+func (s *Service) attemptOf(ctx context.Context, email string, row dbsqlc.User) (attempt, error) {
+	own := throttle.Key{Limit: signInOfAccount, Subject: emailSubject(email)}
+	a := attempt{gate: []throttle.Key{own}}
+	address := identity.FromContext(ctx).Address
+	if !address.IsValid() {
+		return a, nil
+	}
+	known, err := s.q.SignedInFrom(ctx, s.opts.DB.Pool(), row.ID, address.String(), s.opts.Now().Add(-home))
+	if err != nil {
+		return attempt{}, db.Translate(err)
+	}
+	if known {
+		fromHome := throttle.Key{Limit: signInFromHome, Subject: emailSubject(email) + "@" + address.String()}
+		a.gate, a.also = []throttle.Key{fromHome}, []throttle.Key{own}
+	}
+	a.gate = append(a.gate, throttle.Key{Limit: signInOfAddress, Subject: networkOf(address)})
+	return a, nil
+}
+
+// streaks are the keys that a right password clears.
+func (a attempt) streaks() []throttle.Key {
+	var list []throttle.Key
+	for _, k := range a.gate {
+		if k.Limit.Window == 0 {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// emailSubject stands for an address in a limit. It is a digest, for people type
+// their passwords into the wrong field.
+func emailSubject(email string) string {
+	digest := sha256.Sum256([]byte(emailKey(email)))
+	return hex.EncodeToString(digest[:16])
+}
+
+// networkOf is what one client can't easily change: an IPv4 address, or the /64
+// of an IPv6 one.
+func networkOf(a netip.Addr) string {
+	if a = a.Unmap(); a.Is6() {
+		p, err := a.WithZone("").Prefix(64)
+		if err == nil {
+			return p.String()
+		}
+	}
+	return a.String()
+}
+
+// perAddress limits what anonymous clients do; a caller without an address, such
+// as a command, is not limited.
+func (s *Service) perAddress(ctx context.Context, l throttle.Limit) error {
+	address := identity.FromContext(ctx).Address
+	if !address.IsValid() {
+		return nil
+	}
+	return s.limits.Count(ctx, throttle.Key{Limit: l, Subject: networkOf(address)})
+}
+
+// reauthenticate checks the password of an account that is signed in already. It
+// returns ErrReauthenticate, throttle.ErrLimited or ErrBusy.
+func (s *Service) reauthenticate(ctx context.Context, row dbsqlc.User, password string) error {
+	key := throttle.Key{Limit: reauthentication, Subject: strconv.FormatInt(row.ID, 10)}
+	if err := s.limits.Check(ctx, key); err != nil {
+		return err
+	}
+	if row.PasswordHash == "" {
+		return ErrReauthenticate
+	}
+	matches, err := s.hasher.verify(ctx, password, row.PasswordHash)
+	if err != nil {
+		return err
+	}
+	if !matches {
+		if err := s.limits.Count(ctx, key); err != nil {
+			return err
+		}
+		return ErrReauthenticate
+	}
+	return s.pass(ctx, key)
+}
+
+// recent is how long a sign-in is proof enough for what could lose an account.
+const recent = 15 * time.Minute
+
+// requireRecent returns ErrReauthenticate unless the acting account signed in of
+// late. An API token never did.
+func (s *Service) requireRecent(ctx context.Context) error {
+	p := identity.FromContext(ctx)
+	if p.SessionID == "" || s.opts.Now().Sub(p.SignedInAt) > recent {
+		return ErrReauthenticate
+	}
+	return nil
+}

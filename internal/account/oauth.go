@@ -1,0 +1,183 @@
+package account
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/account/oauth"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// OAuthFlowTTL is how long somebody may take at a provider.
+const OAuthFlowTTL = 10 * time.Minute
+
+// Faults of sign-in through providers, beside those of package oauth.
+var (
+	ErrProvider   = fault.Missing("sign-in provider")
+	ErrOAuthState = oauth.ErrIssuer // to a client all of them are one
+	ErrDenied     = fault.New(fault.Malformed, "oauth_denied", "The sign-in was declined at the provider.")
+	ErrReturnURL  = fault.New(fault.Malformed, "redirect_not_allowed", "That address is not one that a sign-in may return to.")
+)
+
+// OAuthOptions configure sign-in through outside providers; the zero value has none.
+type OAuthOptions struct {
+	Providers []*oauth.Provider
+	// ReturnURLs are where an outcome may be sent, each to the letter: https URLs,
+	// http ones for development, and private-use schemes with a dot of native
+	// applications (RFC 8252 section 7.1).
+	ReturnURLs []string
+}
+
+func (o OAuthOptions) validate() error {
+	for _, text := range o.ReturnURLs {
+		u, err := url.Parse(text)
+		web := err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+		if err != nil || !web && !strings.Contains(u.Scheme, ".") || u.User != nil || strings.Contains(text, "#") {
+			return fmt.Errorf("account: %q is no URL to return to: it must be absolute, without user and fragment, and its scheme https, http or one with a dot", text)
+		}
+	}
+	return nil
+}
+
+// OAuthStart is a wish to sign in at a provider.
+type OAuthStart struct {
+	// ReturnURL is where to send the outcome; empty to get it from the callback.
+	ReturnURL string
+	// CodeChallenge is S256 (RFC 7636 section 4.2) of a secret of who wants the
+	// outcome, needed with ReturnURL: of all who may see the code that travels in
+	// the URL, only its maker can collect.
+	CodeChallenge string
+	// Browser is the cookie of an earlier start in the same browser, "" for none.
+	Browser string
+}
+
+// OAuthStarted is a sign-in that is under way.
+type OAuthStarted struct {
+	// URL is the provider's page.
+	URL string
+	// Browser is the secret that the browser must keep for OAuthFlowTTL.
+	Browser string
+}
+
+// Providers are the providers that are set up.
+func (s *Service) Providers() []*oauth.Provider { return s.opts.OAuth.Providers }
+
+// StartOAuth begins a sign-in. It returns ErrProvider, ErrReturnURL,
+// oauth.ErrExchange, or a validation fault keyed by code_challenge.
+func (s *Service) StartOAuth(ctx context.Context, provider string, start OAuthStart) (OAuthStarted, error) {
+	p, err := s.provider(provider)
+	if err != nil {
+		return OAuthStarted{}, err
+	}
+	flow := dbsqlc.InsertOAuthFlowParams{Provider: provider, Now: s.opts.Now(), ExpiresAt: s.opts.Now().Add(OAuthFlowTTL)}
+	if start.ReturnURL != "" {
+		if !slices.Contains(s.opts.OAuth.ReturnURLs, start.ReturnURL) {
+			return OAuthStarted{}, ErrReturnURL
+		}
+		if !isSecret(start.CodeChallenge) {
+			return OAuthStarted{}, fault.Validation(map[string]string{"code_challenge": "Must be the base64url SHA-256 of your code_verifier; needed with redirect_to."})
+		}
+		flow.ReturnUrl, flow.CodeChallenge = &start.ReturnURL, &start.CodeChallenge
+	}
+	// One secret for all sign-ins that a browser has under way, so that a second
+	// tab does not break the first.
+	browser := start.Browser
+	if !isSecret(browser) {
+		if browser, err = s.newSecret(); err != nil {
+			return OAuthStarted{}, err
+		}
+	}
+	state, err := s.newSecret()
+	if err != nil {
+		return OAuthStarted{}, err
+	}
+	address, err := p.AuthorizationURL(ctx, flowSecrets(browser, state))
+	if err != nil {
+		return OAuthStarted{}, err
+	}
+	flow.StateSha256, flow.BrowserSha256 = digest(state), digest(browser)
+	err = s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		return s.q.InsertOAuthFlow(ctx, tx, flow)
+	})
+	if err != nil {
+		return OAuthStarted{}, err
+	}
+	return OAuthStarted{URL: address, Browser: browser}, nil
+}
+
+// sweepOAuth deletes sign-ins that never came back and outcomes that nobody
+// collected, and returns how many.
+func (s *Service) sweepOAuth(ctx context.Context, tx pgx.Tx) (int64, error) {
+	flows, err := s.q.DeleteStaleOAuthFlows(ctx, tx, s.opts.Now())
+	if err != nil {
+		return 0, err
+	}
+	codes, err := s.q.DeleteStaleOAuthCodes(ctx, tx, s.opts.Now())
+	return flows + codes, err
+}
+
+func (s *Service) provider(name string) (*oauth.Provider, error) {
+	for _, p := range s.opts.OAuth.Providers {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return nil, ErrProvider
+}
+
+// flowSecrets derives what proves an answer from what only the browser has and
+// from the state, so that neither is stored.
+func flowSecrets(browser, state string) oauth.Secrets {
+	derive := func(use string) string {
+		mac := hmac.New(sha256.New, []byte(browser))
+		mac.Write([]byte(use + " " + state))
+		return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	}
+	return oauth.Secrets{State: state, Nonce: derive("nonce"), Verifier: derive("verifier")}
+}
+
+// newSecret returns 256 random bits as text.
+func (s *Service) newSecret() (string, error) {
+	var b [32]byte
+	if _, err := io.ReadFull(s.opts.Random, b[:]); err != nil {
+		return "", fmt.Errorf("account: random: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(b[:]), nil
+}
+
+// isSecret says that text has the form of newSecret's and of an S256 challenge.
+func isSecret(text string) bool {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return err == nil && len(b) == sha256.Size && !strings.ContainsAny(text, "\r\n")
+}
+
+func digest(secret string) []byte {
+	sum := sha256.Sum256([]byte(secret))
+	return sum[:]
+}
+
+// with returns address with one more query parameter.
+func withParameter(address, name, value string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", errors.New("account: a stored URL to return to is none")
+	}
+	if u.RawQuery != "" {
+		u.RawQuery += "&"
+	}
+	u.RawQuery += url.Values{name: {value}}.Encode()
+	return u.String(), nil
+}

@@ -1,0 +1,82 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// Refresh spends a refresh token and gives its session's next tokens. One that
+// was spent before ends the session, for it may have been stolen (RFC 9700
+// section 4.14.2), unless it is the immediate parent of the newest tokens and was
+// spent within RefreshGrace. It returns ErrRefreshUnknown, ErrRefreshReused or
+// ErrSessionRevoked.
+func (s *Service) Refresh(ctx context.Context, refreshToken string) (SignedIn, error) {
+	if s.opts.Tokens == nil {
+		return SignedIn{}, errNoTokens
+	}
+	if len(refreshToken) != len(refreshPrefix)+randomLength {
+		return SignedIn{}, ErrRefreshUnknown
+	}
+	var signed SignedIn
+	var refused error // outlives the transaction, which must commit all the same
+	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		spent, err := s.spendRefresh(ctx, tx, digest(refreshToken))
+		if errors.Is(err, ErrRefreshReused) {
+			refused = err
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		row, err := s.q.FindUserByID(ctx, tx, spent.UserID)
+		if err != nil {
+			return db.NotFound(err, ErrSessionRevoked)
+		}
+		if err := s.q.TouchAuthSession(ctx, tx, s.opts.Now(), spent.SessionID); err != nil {
+			return err
+		}
+		signed, err = s.giveTokens(ctx, tx, row, spent.SessionID, spent.Generation+1)
+		return err
+	})
+	if err != nil || refused != nil {
+		return SignedIn{}, errors.Join(err, refused)
+	}
+	return signed, nil
+}
+
+// spendRefresh claims a refresh token; when it was spent before it ends the
+// session.
+func (s *Service) spendRefresh(ctx context.Context, tx pgx.Tx, digest []byte) (dbsqlc.SpendRefreshTokenRow, error) {
+	now := s.opts.Now()
+	spent, err := s.q.SpendRefreshToken(ctx, tx, &now, digest)
+	if err == nil || !errors.Is(err, pgx.ErrNoRows) {
+		return spent, err
+	}
+	row, err := s.q.FindRefreshToken(ctx, tx, digest)
+	if err != nil {
+		return spent, db.NotFound(err, ErrRefreshUnknown)
+	}
+	holds := row.RevokedAt == nil && now.Before(row.ExpiresAt) && row.Active
+	switch {
+	case row.UsedAt == nil:
+		return spent, ErrSessionRevoked
+	case holds && s.forgives(row, now):
+		return dbsqlc.SpendRefreshTokenRow{SessionID: row.SessionID, Generation: row.Generation, UserID: row.UserID}, nil
+	}
+	if _, err := s.q.RevokeAuthSession(ctx, tx, now, row.SessionID, row.UserID); err != nil {
+		return spent, err
+	}
+	return spent, ErrRefreshReused
+}
+
+// forgives says that row's token was spent only just now, and none after it yet.
+func (s *Service) forgives(row dbsqlc.FindRefreshTokenRow, now time.Time) bool {
+	return row.Generation == row.NewestSpent && now.Sub(*row.UsedAt) < s.opts.RefreshGrace
+}

@@ -1,0 +1,55 @@
+package account
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/mail"
+)
+
+// Register makes an account for whoever asks, with role USER, and mails a link to
+// verify its address, which it may sign in before. It returns ErrEmailTaken,
+// throttle.ErrLimited, ErrBusy, or a validation fault keyed by field.
+func (s *Service) Register(ctx context.Context, n NewUser) (User, error) {
+	n.Role = identity.User
+	if err := n.normalized().validate(); err != nil {
+		return User{}, err
+	}
+	if err := s.perAddress(ctx, registrations); err != nil {
+		return User{}, err
+	}
+	return s.create(ctx, n, func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
+		return s.sendLink(ctx, tx, row, mail.VerifyEmail)
+	})
+}
+
+// Invite makes an account without a password and mails a link to set one. It
+// returns ErrEmailTaken or a validation fault keyed by field.
+func (s *Service) Invite(ctx context.Context, n NewUser, active bool) (User, error) {
+	n = n.normalized()
+	if err := problems(n.profileProblems()); err != nil {
+		return User{}, err
+	}
+	return s.insert(ctx, n, "", active, func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
+		return s.sendLink(ctx, tx, row, mail.SetPassword)
+	})
+}
+
+// VerifyEmail spends the secret of a link that was mailed to an account's address.
+// It returns ErrLinkInvalid.
+func (s *Service) VerifyEmail(ctx context.Context, secret string) error {
+	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		row, err := s.spendLink(ctx, tx, secret, forEmail)
+		if err != nil {
+			return err
+		}
+		now := s.opts.Now()
+		if err := s.q.VoidMailTokens(ctx, tx, &now, row.ID, string(forEmail)); err != nil {
+			return err
+		}
+		return s.q.VerifyUserEmail(ctx, tx, &now, row.ID)
+	})
+}

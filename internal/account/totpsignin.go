@@ -1,0 +1,128 @@
+package account
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/throttle"
+	"github.com/waypost/waypost/internal/token"
+)
+
+// Second factors, as Challenge.Methods names them.
+const (
+	MethodTOTP         = "totp"
+	MethodRecoveryCode = "recovery_code"
+)
+
+// totpFactor is the secondFactor of accounts that turned it on.
+type totpFactor struct{ *Service }
+
+func (f totpFactor) challenge(ctx context.Context, row dbsqlc.User, first Method) (*Challenge, error) {
+	on, err := f.q.HasTOTP(ctx, f.opts.DB.Pool(), row.ID)
+	if err != nil {
+		return nil, db.Translate(err)
+	}
+	if !on {
+		return nil, nil
+	}
+	left, err := f.q.CountRecoveryCodes(ctx, f.opts.DB.Pool(), row.ID)
+	if err != nil {
+		return nil, db.Translate(err)
+	}
+	signed, err := f.opts.Tokens.IssueChallenge(ctx, token.Challenge{UserID: row.ID, First: string(first), Version: credentialVersion(row)})
+	if err != nil {
+		return nil, err
+	}
+	c := &Challenge{Token: signed, ExpiresIn: token.ChallengeTTL, Methods: []string{MethodTOTP}}
+	if left > 0 {
+		c.Methods = append(c.Methods, MethodRecoveryCode)
+	}
+	return c, nil
+}
+
+// withoutTOTP closes the gap between challenge and the session: the new session
+// locks the account's row, which EnableTOTP locks too, so that either this sees
+// the factor or EnableTOTP sees, and ends, the session. It returns ErrBusy.
+func (s *Service) withoutTOTP(ctx context.Context, tx pgx.Tx, userID int64) error {
+	on, err := s.q.HasTOTP(ctx, tx, userID)
+	if err == nil && on {
+		return ErrBusy
+	}
+	return err
+}
+
+// VerifySecondFactor ends a sign-in that SignedIn.MFA began, with a TOTP or a
+// recovery code. It returns token.ErrChallenge, ErrTOTPInvalid,
+// throttle.ErrLimited or ErrInactive.
+func (s *Service) VerifySecondFactor(ctx context.Context, challenge, code string) (SignedIn, error) {
+	if s.opts.Tokens == nil {
+		return SignedIn{}, errNoTokens
+	}
+	c, err := s.opts.Tokens.VerifyChallenge(ctx, challenge)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	row, err := s.q.FindUserByID(ctx, s.opts.DB.Pool(), c.UserID)
+	switch {
+	case err != nil:
+		return SignedIn{}, db.NotFound(err, token.ErrChallenge)
+	case credentialVersion(row) != c.Version:
+		return SignedIn{}, token.ErrChallenge
+	case !row.Active:
+		return SignedIn{}, ErrInactive
+	}
+	var signed SignedIn
+	err = s.prove(ctx, row.ID, code, func(ctx context.Context, tx pgx.Tx, second Method) error {
+		var err error
+		signed, err = s.openSessionTx(ctx, tx, row, Method(c.First), second)
+		return err
+	})
+	if errors.Is(err, ErrInvalidCredentials) { // they changed since row was read
+		err = token.ErrChallenge
+	}
+	if err != nil {
+		return SignedIn{}, err
+	}
+	return signed, nil
+}
+
+// credentialVersion is another one after each change of the password.
+func credentialVersion(row dbsqlc.User) string {
+	return base64.RawURLEncoding.EncodeToString(digest("challenge " + row.PasswordHash)[:12])
+}
+
+func secondFactorKey(userID int64) throttle.Key {
+	return throttle.Key{Limit: secondFactorTries, Subject: strconv.FormatInt(userID, 10)}
+}
+
+// endOtherSessions ends all of the account's sessions but the acting one.
+func (s *Service) endOtherSessions(ctx context.Context, tx pgx.Tx, userID int64) error {
+	kept, err := uuid.Parse(identity.FromContext(ctx).SessionID)
+	if err != nil {
+		kept = uuid.Nil // acting without a session: none is kept
+	}
+	_, err = s.q.RevokeOtherSessions(ctx, tx, s.opts.Now(), userID, kept)
+	return err
+}
+
+// demandSecondFactor marks an administrator without two-factor authentication
+// where it is required.
+func (s *Service) demandSecondFactor(ctx context.Context, p identity.Principal) (identity.Principal, error) {
+	if !s.opts.TwoFactor.RequiredForAdmin || p.Role != identity.Admin {
+		return p, nil
+	}
+	on, err := s.q.HasTOTP(ctx, s.opts.DB.Pool(), p.UserID)
+	if err != nil {
+		return identity.Principal{}, db.Translate(err)
+	}
+	p.MustEnroll = !on
+	return p, nil
+}

@@ -1,0 +1,188 @@
+package account
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/mail"
+)
+
+// Change is what Update changes; nil fields stay as they are.
+type Change struct {
+	FirstName *string
+	LastName  *string
+	Email     *string
+	Role      *identity.Role
+	Active    *bool
+}
+
+// Find returns an account to its holder or an ADMIN, and ErrNotFound to others.
+func (s *Service) Find(ctx context.Context, id int64) (User, error) {
+	if !mayTouch(identity.FromContext(ctx), id) {
+		return User{}, ErrNotFound
+	}
+	return s.FindByID(ctx, id)
+}
+
+// mayTouch says that p may read and change the account.
+func mayTouch(p identity.Principal, id int64) bool {
+	return p.Kind == identity.KindSystem || p.Is(identity.Admin) || p.Kind == identity.KindUser && p.UserID == id
+}
+
+// Update changes an account for its holder, an ADMIN or the system. The holder
+// may repeat role and active but not change them, and needs to have signed in of
+// late for another address. Another address must be verified anew; a deactivated
+// account's sessions end. It returns ErrNotFound, also for somebody else's
+// account, ErrEmailTaken, ErrLastAdmin, ErrReauthenticate, or a validation fault
+// keyed by field.
+func (s *Service) Update(ctx context.Context, id int64, c Change) (User, error) {
+	p := identity.FromContext(ctx)
+	if !mayTouch(p, id) {
+		return User{}, ErrNotFound
+	}
+	var row dbsqlc.User
+	err := s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		old, err := s.lockForChange(ctx, tx, id, c)
+		if err != nil {
+			return err
+		}
+		next := c.apply(old)
+		if err := s.checkChange(ctx, old, next); err != nil {
+			return err
+		}
+		row, err = s.store(ctx, tx, old, next)
+		return err
+	})
+	if db.Violates(err, "users_email_key") {
+		return User{}, ErrEmailTaken.Because(err)
+	}
+	if err != nil {
+		return User{}, err
+	}
+	return fromRow(row), nil
+}
+
+// SetRole gives the account with that e-mail address a role, on an operator's
+// word. It returns ErrNotFound, ErrLastAdmin when no active administrator would
+// be left, or a validation fault.
+func (s *Service) SetRole(ctx context.Context, email string, role identity.Role) (User, error) {
+	u, err := s.FindByEmail(ctx, email)
+	if err != nil {
+		return User{}, err
+	}
+	return s.Update(identity.NewContext(ctx, identity.System("set-role")), u.ID, Change{Role: &role})
+}
+
+// Delete removes an account with its sessions, tokens and posts. It returns
+// ErrNotFound or ErrLastAdmin.
+func (s *Service) Delete(ctx context.Context, id int64) error {
+	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.sparesAnAdmin(ctx, tx, id); err != nil {
+			return err
+		}
+		n, err := s.q.DeleteUser(ctx, tx, id)
+		if err == nil && n == 0 {
+			return ErrNotFound
+		}
+		return err
+	})
+}
+
+// lockForChange locks the account. What could take an administrator away locks
+// all of them first, so that of two such changes at once the second sees the
+// first.
+func (s *Service) lockForChange(ctx context.Context, tx pgx.Tx, id int64, c Change) (dbsqlc.User, error) {
+	if c.Role != nil && *c.Role != identity.Admin || c.Active != nil && !*c.Active {
+		if err := s.sparesAnAdmin(ctx, tx, id); err != nil {
+			return dbsqlc.User{}, err
+		}
+	}
+	row, err := s.q.LockUser(ctx, tx, id)
+	return row, db.NotFound(err, ErrNotFound)
+}
+
+// sparesAnAdmin returns ErrLastAdmin when the account is the only active ADMIN.
+func (s *Service) sparesAnAdmin(ctx context.Context, tx pgx.Tx, id int64) error {
+	admins, err := s.q.LockActiveAdmins(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if len(admins) == 1 && admins[0] == id {
+		return ErrLastAdmin
+	}
+	return nil
+}
+
+// apply returns row with the changes.
+func (c Change) apply(row dbsqlc.User) dbsqlc.User {
+	if c.FirstName != nil {
+		row.FirstName = *c.FirstName
+	}
+	if c.LastName != nil {
+		row.LastName = *c.LastName
+	}
+	if c.Email != nil {
+		row.Email = strings.TrimSpace(*c.Email)
+		row.EmailKey = emailKey(row.Email)
+	}
+	if c.Role != nil {
+		row.Role = string(*c.Role)
+	}
+	if c.Active != nil {
+		row.Active = *c.Active
+	}
+	return row
+}
+
+func (s *Service) checkChange(ctx context.Context, old, next dbsqlc.User) error {
+	details := NewUser{
+		FirstName: next.FirstName, LastName: next.LastName, Email: next.Email, Role: identity.Role(next.Role),
+	}.profileProblems()
+	p := identity.FromContext(ctx)
+	if p.Kind == identity.KindUser && p.Role != identity.Admin {
+		for field, changed := range map[string]bool{"role": next.Role != old.Role, "active": next.Active != old.Active} {
+			if changed && details[field] == "" {
+				details[field] = "Only an ADMIN changes this; leave it out, or repeat what it is."
+			}
+		}
+	}
+	if err := problems(details); err != nil {
+		return err
+	}
+	if next.EmailKey != old.EmailKey && p.Kind == identity.KindUser && p.UserID == old.ID {
+		return s.requireRecent(ctx)
+	}
+	return nil
+}
+
+// store writes next and does what follows from the differences.
+func (s *Service) store(ctx context.Context, tx pgx.Tx, old, next dbsqlc.User) (dbsqlc.User, error) {
+	moved := next.EmailKey != old.EmailKey
+	if moved {
+		next.EmailVerifiedAt = nil
+	}
+	row, err := s.q.UpdateUser(ctx, tx, dbsqlc.UpdateUserParams{
+		ID: old.ID, FirstName: next.FirstName, LastName: next.LastName, Email: next.Email, EmailKey: next.EmailKey,
+		EmailVerifiedAt: next.EmailVerifiedAt, Role: next.Role, Active: next.Active, Now: s.opts.Now(),
+	})
+	if err != nil {
+		return dbsqlc.User{}, err
+	}
+	if old.Active && !next.Active {
+		if _, err := s.q.RevokeUserSessions(ctx, tx, s.opts.Now(), old.ID); err != nil {
+			return dbsqlc.User{}, err
+		}
+	}
+	if !moved {
+		return row, nil
+	}
+	if err := s.send(ctx, tx, old, mail.Message{Kind: mail.EmailChanged}); err != nil {
+		return dbsqlc.User{}, err
+	}
+	return row, s.sendLink(ctx, tx, row, mail.VerifyEmail)
+}

@@ -1,0 +1,98 @@
+package export
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// signScript fixes the body, signs it and sets the header; nil for a request
+// that is not signed.
+func (r *request) signScript(d dialect) []string {
+	s := r.signature
+	if s == nil {
+		return nil
+	}
+	return lines(
+		`const { HmacSHA256, enc } = require("crypto-js");`,
+		fmt.Sprintf(`const secret = %s.variables.get(%s);`, d.object, literal(s.Secret)),
+		fmt.Sprintf(`if (!secret) throw new Error(%s);`, literal("Set the variable "+s.Secret+" first.")),
+		`// The signature is over the very bytes that are sent, so they are made first.`,
+		`const body = `+d.resolve+`;`,
+		fmt.Sprintf(`%s.request.body.update({ mode: "raw", raw: body });`, d.object),
+		`const timestamp = Math.floor(Date.now() / 1000);`,
+		fmt.Sprintf(`const hmac = HmacSHA256(%s, secret).toString(enc.Hex);`, templateLiteral(s.Message)),
+		fmt.Sprintf(`%s.request.upsertHeader({ key: %s, value: %s });`, d.object, literal(s.Header), templateLiteral(s.Value)),
+	)
+}
+
+// testScript checks the status and stores what later requests need.
+func (r *request) testScript(d dialect) []string {
+	var script []string
+	if len(r.statuses) == 0 {
+		script = append(script, fmt.Sprintf(`%[1]s.test("succeeds", () => %[1]s.expect(%[1]s.response.code).to.be.below(400));`, d.object))
+	} else {
+		codes := make([]string, len(r.statuses))
+		for i, s := range r.statuses {
+			codes[i] = strconv.Itoa(s)
+		}
+		script = append(script, fmt.Sprintf(`%[1]s.test(%[2]s, () => %[1]s.expect(%[1]s.response.code).to.be.oneOf([%[3]s]));`,
+			d.object, literal("answers "+strings.Join(codes, " or ")), strings.Join(codes, ", ")))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.capture)) {
+		pointer := r.capture[name]
+		script = append(script,
+			fmt.Sprintf(`%s.test(%s, () => {`, d.object, literal("gives "+name)),
+			fmt.Sprintf(`  const value = %s.response.json()%s;`, d.object, access(pointer)),
+			fmt.Sprintf(`  %s.expect(value, %s).to.not.be.oneOf([undefined, null, ""]);`, d.object, literal(pointer)),
+			fmt.Sprintf(`  %s.collectionVariables.set(%s, String(value));`, d.object, literal(name)),
+			`});`)
+	}
+	return script
+}
+
+func lines(statements ...string) []string {
+	return strings.Split(strings.Join(statements, "\n"), "\n")
+}
+
+// literal is a text as JavaScript; JSON strings are (ECMAScript 2019).
+func literal(text string) string {
+	raw, err := indent(text)
+	if err != nil {
+		return `""`
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+var (
+	token        = regexp.MustCompile(`\{(body|timestamp|hmac)\}`)
+	templateMeta = strings.NewReplacer("\\", `\\`, "`", "\\`", "${", "\\${")
+)
+
+// templateLiteral turns "{timestamp}.{body}" into `${timestamp}.${body}`.
+func templateLiteral(text string) string {
+	return "`" + token.ReplaceAllString(templateMeta.Replace(text), "$${$1}") + "`"
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
+
+// access turns a JSON Pointer into a chain of JavaScript member accesses that
+// gives undefined where it leads nowhere.
+func access(pointer string) string {
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+	var out strings.Builder
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		part = unescape.Replace(part)
+		if identifier.MatchString(part) {
+			out.WriteString("?." + part)
+		} else if _, err := strconv.Atoi(part); err == nil {
+			out.WriteString("?.[" + part + "]")
+		} else {
+			out.WriteString("?.[" + literal(part) + "]")
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,228 @@
+package stats
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats/client"
+)
+
+const (
+	// MaxReported is how many events CollectBatch takes.
+	MaxReported = 1000
+	// reportedLate is how old a reported event may be: its day still has its salt.
+	reportedLate = 24 * time.Hour
+	// maxEventID is in characters.
+	maxEventID = 200
+	// batchesQueued is how many batches may wait to be stored, batchesTogether how
+	// many share a transaction.
+	batchesQueued, batchesTogether = 64, 4
+)
+
+// Reported is an event that a server tells of.
+type Reported struct {
+	// EventID is the server's own; one that is known is a duplicate.
+	EventID string
+	Hit     Hit
+	// Problem, when not empty, is why the event could not even be read.
+	Problem string
+}
+
+// Refusal is an event of a batch that is not counted.
+type Refusal struct {
+	Index   int // in the batch
+	Code    Drop
+	Message string
+}
+
+// BatchResult is what became of the events of a batch: the three add up.
+type BatchResult struct {
+	Accepted, Duplicate int
+	Rejected            []Refusal
+}
+
+// CollectBatch counts events that a server reports, each once: an event whose id
+// the site has reported before, whatever its time, is a duplicate. An event that
+// breaks a rule fails none of its neighbours. It returns after COMMIT of all of
+// them, or with an error of kind Invalid (more than MaxReported events) or
+// Unavailable, and then the same batch can be sent again.
+func (i *Ingester) CollectBatch(ctx context.Context, s site.Site, events []Reported) (BatchResult, error) {
+	if len(events) > MaxReported {
+		return BatchResult{}, fault.Validation(map[string]string{"events": "At most 1,000 events."})
+	}
+	b := reportedBatch{site: s.ID, drops: make(map[dropKey]int64)}
+	result := BatchResult{Rejected: []Refusal{}}
+	var visits []visit
+	known := make(map[eventDigest]bool, len(events))
+	for n, e := range events {
+		v, refusal := i.readReported(s, e)
+		if refusal != nil {
+			refusal.Index = n
+			result.Rejected = append(result.Rejected, *refusal)
+			b.drops[i.dropKey(s, refusal.Code)]++
+			continue
+		}
+		digest := digestOf(e.EventID)
+		if known[digest] {
+			result.Duplicate++
+			continue
+		}
+		known[digest] = true
+		visits, b.digests = append(visits, v), append(b.digests, digest)
+	}
+	var err error
+	if b.events, err = i.write.place(ctx, s, visits); err != nil {
+		return BatchResult{}, orGone(err, site.ErrAPIKey)
+	}
+	fresh, err := i.batches.Submit(ctx, b)
+	if err != nil {
+		return BatchResult{}, orGone(err, site.ErrAPIKey)
+	}
+	result.Accepted = fresh
+	result.Duplicate += len(b.events) - fresh
+	return result, nil
+}
+
+// readReported returns the event's visit, or why it is refused.
+func (i *Ingester) readReported(s site.Site, e Reported) (visit, *Refusal) {
+	now := i.o.Now()
+	switch {
+	case e.Problem != "":
+		return visit{}, &Refusal{Code: DropInvalid, Message: e.Problem}
+	case e.EventID == "" || !isText(e.EventID, maxEventID):
+		return visit{}, &Refusal{Code: DropInvalid, Message: "event_id: From 1 to 200 characters, without U+0000."}
+	case e.Hit.At.Before(now.Add(-reportedLate)):
+		return visit{}, &Refusal{Code: DropTooOld, Message: "ts: More than 24 hours ago."}
+	case e.Hit.At.After(now.Add(aheadOfClock)):
+		return visit{}, &Refusal{Code: DropInFuture, Message: "ts: More than 5 minutes ahead of this service's clock."}
+	}
+	// Servers report what had no browser, too; only a live hit must name one.
+	var agent client.Client
+	if e.Hit.UserAgent != "" {
+		agent = i.write.clients.Parse(e.Hit.UserAgent)
+	}
+	v, dropped, err := visitOf(s, i.located(e.Hit), agent)
+	switch {
+	case err != nil:
+		return visit{}, &Refusal{Code: DropInvalid, Message: sentenceOf(err)}
+	case dropped == DropForeign:
+		return visit{}, &Refusal{Code: dropped, Message: "url: Its host is neither the site's domain nor a subdomain of it."}
+	case dropped != counted:
+		return visit{}, &Refusal{Code: dropped, Message: "user_agent: An automated client."}
+	}
+	return v, nil
+}
+
+// sentenceOf puts the details of a validation fault into one line.
+func sentenceOf(err error) string {
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return "The event can't be stored."
+	}
+	var parts []string
+	for _, field := range slices.Sorted(maps.Keys(f.Details)) {
+		parts = append(parts, field+": "+f.Details[field])
+	}
+	return strings.Join(parts, " ")
+}
+
+// eventDigest stands for an event's id: 128 bits of its SHA-256, so that a
+// thousand million ids share none with probability 1 - 2e-21.
+type eventDigest [16]byte
+
+func digestOf(id string) eventDigest {
+	sum := sha256.Sum256([]byte(id))
+	return eventDigest(sum[:])
+}
+
+// reportedBatch is what is stored of one call; digests[n] is that of events[n].
+type reportedBatch struct {
+	site    uuid.UUID
+	digests []eventDigest
+	events  []event
+	drops   map[dropKey]int64
+}
+
+func reportedSize(b reportedBatch) int {
+	size := 0
+	for _, e := range b.events {
+		size += eventSize(e)
+	}
+	return size
+}
+
+// flushBatches is one shared transaction; it returns how many events of each
+// batch were new. Sites, digests, visitors and drops are locked in this order
+// and each in key order, so that no two transactions wait for each other.
+func (i *Ingester) flushBatches(ctx context.Context, batches []reportedBatch) ([]int, error) {
+	fresh := make([]int, len(batches))
+	bySite := make(map[uuid.UUID][]int)
+	drops := make(map[dropKey]int64)
+	for n, b := range batches {
+		bySite[b.site] = append(bySite[b.site], n)
+		for k, count := range b.drops {
+			drops[k] += count
+		}
+	}
+	sites := slices.SortedFunc(maps.Keys(bySite), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	err := i.o.DB.InTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
+		var events []event
+		for _, id := range sites {
+			claimed, err := claimReported(ctx, tx, i.write.sessions.q, id, batches, bySite[id])
+			if err != nil {
+				return err
+			}
+			for _, n := range bySite[id] {
+				fresh[n] = 0
+				for k, digest := range batches[n].digests {
+					if claimed[digest] {
+						delete(claimed, digest) // a later batch's is a duplicate
+						events = append(events, batches[n].events[k])
+						fresh[n]++
+					}
+				}
+			}
+		}
+		if err := i.write.sessions.write(ctx, tx, events); err != nil {
+			return err
+		}
+		return addDrops(ctx, tx, i.write.sessions.q, drops)
+	})
+	return fresh, err
+}
+
+// claimReported notes the ids of a site's batches and returns those that were new.
+func claimReported(ctx context.Context, tx pgx.Tx, q *dbsqlc.Queries, siteID uuid.UUID, batches []reportedBatch, of []int) (map[eventDigest]bool, error) {
+	wanted := make(map[eventDigest]bool)
+	for _, n := range of {
+		for _, d := range batches[n].digests {
+			wanted[d] = true
+		}
+	}
+	if len(wanted) == 0 {
+		return wanted, nil
+	}
+	digests := make([][]byte, 0, len(wanted))
+	for d := range wanted {
+		digests = append(digests, bytes.Clone(d[:]))
+	}
+	rows, err := q.ClaimReportedEvents(ctx, tx, siteID, digests)
+	claimed := make(map[eventDigest]bool, len(rows))
+	for _, r := range rows {
+		claimed[eventDigest(r)] = true
+	}
+	return claimed, err
+}

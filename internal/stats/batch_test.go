@@ -1,0 +1,215 @@
+package stats
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waypost/waypost/internal/fault"
+)
+
+var reportedNow = time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC)
+
+func reported(id string, change func(*Hit)) Reported {
+	h := hit(change)
+	if h.At.IsZero() {
+		h.At = reportedNow
+	}
+	return Reported{EventID: id, Hit: h}
+}
+
+func (b *bench) report(events ...Reported) BatchResult {
+	b.t.Helper()
+	r, err := b.ingester.CollectBatch(b.t.Context(), b.site, events)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+func (b *bench) drops() map[Drop]int64 {
+	b.t.Helper()
+	s, err := NewService(ServiceOptions{DB: b.db})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	list, err := s.ListDrops(b.t.Context(), b.site.ID, nil, 100)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	counts := map[Drop]int64{}
+	for _, d := range list {
+		counts[d.Reason] += d.Count
+	}
+	return counts
+}
+
+func TestABadEventFailsNoneOfItsNeighbours(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", reportedNow)
+	got := b.report(
+		reported("a", nil),
+		reported("b", func(h *Hit) { h.URL = "not a url" }),
+		reported("c", func(h *Hit) { h.At = reportedNow.Add(-reportedLate - time.Second) }),
+		reported("d", func(h *Hit) { h.At = reportedNow.Add(aheadOfClock + time.Second) }),
+		reported("e", func(h *Hit) { h.UserAgent = "curl/8.5.0" }),
+		reported("f", func(h *Hit) { h.URL = "https://example.org/" }),
+		reported("", nil),
+		Reported{EventID: "h", Problem: "unreadable"},
+		reported("i\x00", nil),
+		reported("j", func(h *Hit) { h.Name = strings.Repeat("x", 101) }),
+		reported("a", nil),
+		reported("k", func(h *Hit) { h.At, h.UserAgent = reportedNow.Add(-reportedLate), "" }),
+	)
+	codes := map[int]Drop{}
+	for _, r := range got.Rejected {
+		codes[r.Index] = r.Code
+		if !strings.HasSuffix(r.Message, ".") && r.Message != "unreadable" {
+			t.Errorf("message %q", r.Message)
+		}
+	}
+	want := map[int]Drop{1: DropInvalid, 2: DropTooOld, 3: DropInFuture, 4: DropBot, 5: DropForeign, 6: DropInvalid, 7: DropInvalid, 8: DropInvalid, 9: DropInvalid}
+	if diff := cmp.Diff(want, codes); diff != "" || got.Accepted != 2 || got.Duplicate != 1 {
+		t.Errorf("%d accepted, %d duplicates; rejected:\n%s", got.Accepted, got.Duplicate, diff)
+	}
+	if n := b.int(`select count(*) from events`); n != 2 {
+		t.Errorf("%d events", n)
+	}
+	if diff := cmp.Diff(map[Drop]int64{DropInvalid: 5, DropTooOld: 1, DropInFuture: 1, DropBot: 1, DropForeign: 1}, b.drops()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnEventIdCountsOncePerSiteWhateverItsTime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", reportedNow)
+	other, err := b.sites.Create(t.Context(), "Other", "example.com", "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := b.report(reported("order-1", nil)); r.Accepted != 1 {
+		t.Errorf("first: %+v", r)
+	}
+	b.clock.set(reportedNow.Add(90 * 24 * time.Hour))
+	if r := b.report(reported("order-1", func(h *Hit) { h.At = b.clock.now(); h.URL += "elsewhere" })); r.Duplicate != 1 {
+		t.Errorf("months later: %+v", r)
+	}
+	r, err := b.ingester.CollectBatch(t.Context(), other, []Reported{reported("order-1", func(h *Hit) { h.At = b.clock.now() })})
+	if err != nil || r.Accepted != 1 {
+		t.Errorf("another site: %+v, %v", r, err)
+	}
+	if strings.Contains(b.dump(), "order-1") {
+		t.Error("the id itself is stored")
+	}
+}
+
+// Several senders repeat overlapping batches through two instances.
+func TestConcurrentRepetitionsCountEachEventOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", reportedNow)
+	instances := []*Ingester{b.ingester, b.anotherIngester()}
+	const events, senders = 400, 8
+	var mu sync.Mutex
+	accepted := 0
+	var g errgroup.Group
+	for n := range senders {
+		g.Go(func() error {
+			for start := range 10 {
+				var batch []Reported
+				for k := range 120 {
+					id := (start*40 + n*13 + k*7) % events
+					batch = append(batch, reported(fmt.Sprint("e", id), func(h *Hit) {
+						h.At = reportedNow.Add(-time.Duration(id) * time.Minute)
+						h.URL = fmt.Sprintf("https://example.com/%d", id)
+					}))
+				}
+				r, err := instances[n%2].CollectBatch(t.Context(), b.site, batch)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				accepted += r.Accepted
+				mu.Unlock()
+				if r.Accepted+r.Duplicate != len(batch) {
+					return fmt.Errorf("%+v", r)
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	distinct := b.int(`select count(distinct path) from events`)
+	if n := b.int(`select count(*) from events`); n != accepted || n != distinct {
+		t.Errorf("%d events of %d pages stored, %d accepted", n, distinct, accepted)
+	}
+}
+
+func TestABatchHasALimit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", reportedNow)
+	if _, err := b.ingester.CollectBatch(t.Context(), b.site, make([]Reported, MaxReported+1)); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhatIsNotCountedIsCountedByReasonAndDay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "Asia/Tokyo", reportedNow)
+	for range 3 {
+		b.collect(b.ingester, func(h *Hit) { h.UserAgent = "curl/8.5.0" })
+	}
+	b.collect(b.ingester, func(h *Hit) { h.DoNotTrack = true })
+	b.clock.set(reportedNow.Add(4 * time.Hour)) // 1 June in Tokyo
+	b.collect(b.ingester, func(h *Hit) { h.URL = "https://example.org/" })
+	if err := b.ingester.Collect(t.Context(), b.site, hit(func(h *Hit) { h.URL = "x" })); fault.KindOf(err) != fault.Invalid {
+		t.Error(err)
+	}
+	s, err := NewService(ServiceOptions{DB: b.db})
+	if err != nil {
+		t.Fatal(err)
+	}
+	may, june := time.Date(2024, 5, 31, 0, 0, 0, 0, time.UTC), time.Date(2024, 6, 1, 0, 0, 0, 0, time.UTC)
+	want := []DropCount{{june, DropForeign, 1}, {june, DropInvalid, 1}, {may, DropBot, 3}, {may, DropDoNoTrack, 1}}
+	var got []DropCount
+	var after *DropPosition
+	for {
+		page, err := s.ListDrops(t.Context(), b.site.ID, after, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		got = append(got, page...)
+		after = &DropPosition{Day: page[0].Day, Reason: page[0].Reason}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if n, err := s.CountDrops(t.Context(), b.site.ID); n != 4 || err != nil {
+		t.Errorf("%d rows, %v", n, err)
+	}
+}
+
+func TestAReportThatCanNotBeStoredIsNotAnswered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", reportedNow)
+	i := b.anotherIngester()
+	if err := i.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.CollectBatch(t.Context(), b.site, []Reported{reported("a", nil)}); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("%v", err)
+	}
+	if err := i.Collect(t.Context(), b.site, hit(func(h *Hit) { h.UserAgent = "" })); !errors.Is(err, fault.New(fault.Unavailable, fault.CodeUnavailable, "")) {
+		t.Errorf("a bot: %v", err)
+	}
+}

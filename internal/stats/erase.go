@@ -1,0 +1,210 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/queue"
+	"github.com/waypost/waypost/internal/site"
+)
+
+const (
+	// eraseBatch is how many rows of a table one transaction of an erasure takes.
+	eraseBatch = 5000
+	// eraseBudget is how long one call of Erase works, well within a job's time.
+	eraseBudget = 20 * time.Second
+	// settleTime is how long after its deletion a site may still be written to, by
+	// requests that had begun and processes that remember it for a moment.
+	settleTime = 2 * time.Minute
+)
+
+// EraseArgs is the job that erases a deleted site.
+type EraseArgs struct {
+	SiteID uuid.UUID `json:"site_id"`
+}
+
+// Kind implements queue.Job.
+func (EraseArgs) Kind() string { return "site.erase" }
+
+// JobQueue inserts a job into a transaction.
+type JobQueue interface {
+	Insert(ctx context.Context, tx pgx.Tx, job queue.Job) error
+}
+
+// EraserOptions configure NewEraser.
+type EraserOptions struct {
+	DB    *db.DB   // mandatory
+	Queue JobQueue // mandatory
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+// Eraser deletes sites with everything that was counted of them.
+type Eraser struct {
+	o EraserOptions
+	q *dbsqlc.Queries
+}
+
+// NewEraser makes an Eraser, or says what its options lack.
+func NewEraser(o EraserOptions) (*Eraser, error) {
+	if o.DB == nil || o.Queue == nil {
+		return nil, errors.New("stats: EraserOptions need DB and Queue")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Eraser{o: o, q: dbsqlc.New()}, nil
+}
+
+// DeleteSite makes a site disappear at once, its keys with it, and queues the
+// job that erases its data. It returns site.ErrNoSite.
+func (e *Eraser) DeleteSite(ctx context.Context, id uuid.UUID) error {
+	return e.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		now := e.o.Now()
+		if _, err := e.q.MarkSiteDeleted(ctx, tx, &now, id); err != nil {
+			return db.NotFound(err, site.ErrNoSite)
+		}
+		return e.o.Queue.Insert(ctx, tx, EraseArgs{SiteID: id})
+	})
+}
+
+// Erase works on the erasure of a deleted site for a while. It returns 0 when
+// nothing is left, else how long to wait before it is called again. It may be
+// broken off at any instant and repeated at will; a site that is not deleted is
+// left alone.
+func (e *Eraser) Erase(ctx context.Context, id uuid.UUID) (time.Duration, error) {
+	deadline := e.o.Now().Add(eraseBudget)
+	deletedAt, err := e.q.FindSiteDeletion(ctx, e.o.DB.Pool(), id)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && deletedAt == nil {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, db.Translate(err)
+	}
+	// An import under way would go on for hours: it stops when a newer one begins.
+	err = e.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := e.q.BeginSiteImport(ctx, tx, id)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	tables, err := e.tables(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range tables {
+		for rows := int64(eraseBatch); rows == eraseBatch; {
+			if e.o.Now().After(deadline) {
+				return time.Second, nil
+			}
+			if rows, err = e.eraseSome(ctx, t, id); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if wait := deletedAt.Add(settleTime).Sub(e.o.Now()); wait > 0 {
+		return wait, nil
+	}
+	return 0, e.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := e.q.DeleteSiteKeys(ctx, tx, id); err != nil {
+			return err
+		}
+		if err := e.q.DeleteSiteZones(ctx, tx, id); err != nil {
+			return err
+		}
+		_, err := e.q.DeleteSite(ctx, tx, id)
+		return err
+	})
+}
+
+// Sweep goes on with the erasure of sites whose job was lost, and returns how
+// many it finished.
+func (e *Eraser) Sweep(ctx context.Context) (int, error) {
+	const many = 100
+	overdue := e.o.Now().Add(-2 * settleTime)
+	ids, err := e.q.ListDeletedSites(ctx, e.o.DB.Pool(), &overdue, many)
+	if err != nil {
+		return 0, db.Translate(err)
+	}
+	done := 0
+	for _, id := range ids {
+		wait, err := e.Erase(ctx, id)
+		if err != nil || wait > 0 {
+			return done, err
+		}
+		done++
+	}
+	return done, nil
+}
+
+// siteTable is a table whose rows belong to sites.
+type siteTable struct {
+	name string
+	keys []string // its primary key's columns
+}
+
+// tables lists every table with a site_id, from the catalogue, so that none can
+// be forgotten. Those of the site itself go last, and not from here.
+func (e *Eraser) tables(ctx context.Context) ([]siteTable, error) {
+	const catalogue = `
+select c.oid::regclass::text, array(
+    select quote_ident(a.attname)
+    from pg_index i
+    cross join unnest(i.indkey) with ordinality k (attnum, position)
+    join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+    where i.indrelid = c.oid and i.indisprimary
+    order by k.position)
+from pg_class c
+join pg_attribute s on s.attrelid = c.oid and s.attname = 'site_id' and not s.attisdropped
+where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+  and c.relname not in ('site_api_keys', 'site_zones')
+order by c.relname`
+	rows, err := e.o.DB.Pool().Query(ctx, catalogue)
+	if err != nil {
+		return nil, db.Translate(err)
+	}
+	tables, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (siteTable, error) {
+		var t siteTable
+		err := row.Scan(&t.name, &t.keys)
+		return t, err
+	})
+	if err != nil {
+		return nil, db.Translate(err)
+	}
+	for _, t := range tables {
+		if len(t.keys) == 0 || t.keys[0] != "site_id" {
+			return nil, fmt.Errorf("stats: the primary key of %s does not lead with site_id", t.name)
+		}
+	}
+	return tables, nil
+}
+
+// eraseSome deletes up to eraseBatch rows of a site and returns how many.
+func (e *Eraser) eraseSome(ctx context.Context, t siteTable, id uuid.UUID) (int64, error) {
+	var deleted int64
+	err := e.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		// Whatever the statistics say of a table that empties: by its primary key.
+		if _, err := tx.Exec(ctx, "set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off"); err != nil {
+			return err
+		}
+		keys := strings.Join(t.keys, ", ")
+		tag, err := tx.Exec(ctx, fmt.Sprintf("delete from %[1]s where site_id = $1 and (%[2]s) in (select %[2]s from %[1]s where site_id = $1 order by %[2]s limit %[3]d)", t.name, keys, eraseBatch), id)
+		deleted = tag.RowsAffected()
+		return err
+	})
+	return deleted, err
+}
+
+func (e *Eraser) inTx(ctx context.Context, fn func(context.Context, pgx.Tx) error) error {
+	return e.o.DB.InTx(ctx, identity.System("erase"), fn)
+}

@@ -1,0 +1,216 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/queue"
+	"github.com/waypost/waypost/internal/site"
+)
+
+// SiteFinder finds a site by its id, or returns a fault of kind NotFound.
+type SiteFinder interface {
+	Find(ctx context.Context, id uuid.UUID) (site.Site, error)
+}
+
+// SealJob asks for a site day to be sealed.
+type SealJob struct {
+	SiteID uuid.UUID `json:"site_id"`
+	Day    string    `json:"day"` // as 2024-05-31
+}
+
+// Kind implements queue.Job.
+func (SealJob) Kind() string { return "stats.seal" }
+
+// UniqueJobs inserts jobs of which one for the same arguments is enough.
+type UniqueJobs interface {
+	InsertUnique(ctx context.Context, tx pgx.Tx, lane string, jobs []queue.Job) error
+}
+
+// RollupsOptions configure NewRollups.
+type RollupsOptions struct {
+	DB    *db.DB     // mandatory
+	Sites SiteFinder // mandatory
+	// Jobs is needed by QueueDue alone.
+	Jobs UniqueJobs
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// LabelCap is that of ServiceOptions, with the same default, and must equal it.
+	LabelCap int
+	// FoldFrom is how many visitors of a day that goes on must have done something
+	// before they are folded into its rollups; default 64. A reader adds the others
+	// one by one.
+	FoldFrom int
+	// Step, for tests, is called before each step of a transaction, by name; its
+	// error ends the transaction as a crash would.
+	Step func(name string) error
+}
+
+func (o RollupsOptions) validate() error {
+	if o.DB == nil || o.Sites == nil || o.LabelCap < 0 || o.FoldFrom < 0 {
+		return errors.New("stats: RollupsOptions need DB and Sites, and nothing negative")
+	}
+	return nil
+}
+
+func (o RollupsOptions) withDefaults() RollupsOptions {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.LabelCap == 0 {
+		o.LabelCap = defaultLabelCap
+	}
+	if o.FoldFrom == 0 {
+		o.FoldFrom = 64
+	}
+	if o.Step == nil {
+		o.Step = func(string) error { return nil }
+	}
+	return o
+}
+
+// Rollups keeps the rollups of site days. A day is open while events may be
+// added to it in the ordinary way, until 48 hours after its end: its rollups then
+// hold the visitors folded so far, and a reader puts right those who did
+// something since. Sealing counts a day anew from its events, after which it is
+// read without looking at them. An event that comes still later makes the day
+// dirty: it is read from its events until it is sealed again.
+//
+// All methods may be called at any time, by any number of processes, and be
+// broken off anywhere: each step is one transaction under the lock of the site's
+// row in rollup_sites, and answers are exact before and after each.
+type Rollups struct {
+	o RollupsOptions
+	q *dbsqlc.Queries
+}
+
+// NewRollups makes a Rollups, or says what its options lack.
+func NewRollups(o RollupsOptions) (*Rollups, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Rollups{o: o.withDefaults(), q: dbsqlc.New()}, nil
+}
+
+const (
+	// daysPerSweep is how many days one call of SealDue or FoldBusy takes on.
+	daysPerSweep = 1000
+	// foldVisitors is how many visitors are folded in one transaction, and so for how
+	// many at most an event may have to wait for a moment.
+	foldVisitors = 1000
+)
+
+// QueueDue queues a job for each day that SealDue would seal, in a lane of their
+// own, and returns how many these are.
+func (r *Rollups) QueueDue(ctx context.Context) (int, error) {
+	due, err := r.due(ctx)
+	if err != nil || len(due) == 0 {
+		return 0, err
+	}
+	jobs := make([]queue.Job, len(due))
+	for i, d := range due {
+		jobs[i] = SealJob{SiteID: d.SiteID, Day: d.Day.UTC().Format(time.DateOnly)}
+	}
+	return len(due), r.o.DB.InTx(ctx, identity.System("rollups"), func(ctx context.Context, tx pgx.Tx) error {
+		return r.o.Jobs.InsertUnique(ctx, tx, queue.Rollups, jobs)
+	})
+}
+
+// Seal seals the day of a job, unless it is sealed.
+func (r *Rollups) Seal(ctx context.Context, job SealJob) error {
+	day, err := time.Parse(time.DateOnly, job.Day)
+	if err != nil {
+		return fmt.Errorf("stats: seal: %w", err)
+	}
+	return r.seal(ctx, job.SiteID, day, false)
+}
+
+func (r *Rollups) due(ctx context.Context) ([]dbsqlc.ListUnsealedDaysRow, error) {
+	days, err := r.q.ListUnsealedDays(ctx, r.o.DB.Pool(), r.o.Now().Add(-saltLife), daysPerSweep)
+	return days, db.Translate(err)
+}
+
+// SealDue seals the days that ended more than 48 hours ago and are not, and
+// returns how many.
+func (r *Rollups) SealDue(ctx context.Context) (int, error) {
+	days, err := r.due(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for n, d := range days {
+		if err := r.seal(ctx, d.SiteID, d.Day.UTC(), false); err != nil {
+			return n, err
+		}
+	}
+	return len(days), nil
+}
+
+// Rebuild counts one day anew, whatever its state, and seals it. A day that has
+// no row is left alone.
+func (r *Rollups) Rebuild(ctx context.Context, siteID uuid.UUID, day time.Time) error {
+	return r.seal(ctx, siteID, day, true)
+}
+
+// FoldBusy folds the visitors of open days, where enough of them wait for it and
+// wherever the day has ended, and returns how many.
+func (r *Rollups) FoldBusy(ctx context.Context) (int, error) {
+	now := r.o.Now()
+	days, err := r.q.ListDaysToFold(ctx, r.o.DB.Pool(), dbsqlc.ListDaysToFoldParams{
+		EndedAfter: now.Add(-saltLife), Now: now, Least: int32(r.o.FoldFrom), MaxRows: daysPerSweep,
+	})
+	if err != nil {
+		return 0, db.Translate(err)
+	}
+	total := 0
+	for _, d := range days {
+		for {
+			n, err := r.fold(ctx, d.SiteID, d.Day.UTC())
+			total += n
+			if err != nil {
+				return total, err
+			}
+			if n < foldVisitors {
+				break
+			}
+		}
+	}
+	return total, nil
+}
+
+// locked runs f in a transaction under the site's lock. A site that is gone has
+// nothing to do.
+func (r *Rollups) locked(ctx context.Context, siteID uuid.UUID, f func(ctx context.Context, tx pgx.Tx, s site.Site) error) error {
+	s, err := r.o.Sites.Find(ctx, siteID)
+	if fault.KindOf(err) == fault.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.o.DB.InTx(ctx, identity.System("rollups"), func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "set local plan_cache_mode = force_custom_plan"); err != nil {
+			return err
+		}
+		if err := r.q.InsertRollupSite(ctx, tx, siteID); err != nil {
+			return err
+		}
+		if _, err := r.q.LockRollupSite(ctx, tx, siteID); err != nil {
+			return err
+		}
+		return f(ctx, tx, s)
+	})
+}
+
+func (r *Rollups) siteDay(s site.Site, day, start, end time.Time) siteDay {
+	c := calendar{zone: s.Zone, zones: s.Zones}
+	return siteDay{calendarDay: calendarDay{day: day.UTC(), start: start.UTC(), end: end.UTC()}, zone: c.zoneOf(start)}
+}

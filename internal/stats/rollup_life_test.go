@@ -1,0 +1,135 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+// TestAnswersAreExactWhateverTheDaysGoThrough lets traffic arrive in any order
+// while days are folded, sealed, made dirty and rebuilt, with crashes at any step,
+// and holds the rollups' answers against those of the events after each.
+func TestAnswersAreExactWhateverTheDaysGoThrough(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "America/New_York", time.Date(2024, 12, 1, 0, 0, 0, 0, time.UTC))
+	all, _ := someTraffic(t, b.site.Zone, 21, 6, 12)
+	rapid.Check(t, func(rt *rapid.T) {
+		s, err := b.sites.Create(t.Context(), "Example", "example.com", "America/New_York")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		hits := rapid.Permutation(all).Draw(rt, "arrival")
+		labelCap := rapid.SampledFrom([]int{3, 1000}).Draw(rt, "cap")
+		for range rapid.IntRange(2, 9).Draw(rt, "acts") {
+			// Early, all days are open; late, all are due.
+			now := rapid.SampledFrom([]time.Time{time.Date(2024, 11, 3, 12, 0, 0, 0, time.UTC), time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)}).Draw(rt, "now")
+			o := RollupsOptions{LabelCap: labelCap, Now: func() time.Time { return now }}
+			if rapid.Bool().Draw(rt, "crashes") {
+				o.Step = crashAt(rapid.IntRange(1, 8).Draw(rt, "at step"))
+			}
+			r := b.rollups(o)
+			switch act := rapid.SampledFrom([]string{"arrive", "arrive", "fold", "seal", "rebuild"}).Draw(rt, "act"); act {
+			case "arrive":
+				n := min(len(hits), rapid.IntRange(1, 150).Draw(rt, "hits"))
+				err = b.ingester.Backfill(t.Context(), s, hits[:n])
+				hits = hits[n:]
+			case "fold":
+				_, err = r.FoldBusy(t.Context())
+			case "seal":
+				_, err = r.SealDue(t.Context())
+			case "rebuild":
+				day := time.Date(2024, 10, rapid.IntRange(30, 37).Draw(rt, "day"), 0, 0, 0, 0, time.UTC)
+				err = r.Rebuild(t.Context(), s.ID, day)
+			}
+			if err != nil && !errors.Is(err, errCrash) {
+				rt.Fatal(err)
+			}
+			b.checkSnapshot(t.Context(), rt, randomWindow(rt, s.ID, s.Zone), labelCap)
+		}
+	})
+}
+
+func randomWindow(t *rapid.T, site uuid.UUID, zone *time.Location) Query {
+	day := func(name string) string {
+		return fmt.Sprintf("2024-%02d-%02d", 11, rapid.IntRange(1, 6).Draw(t, name))
+	}
+	q := Query{SiteID: site, Zone: zone, From: "2024-10-30", To: "2024-11-08"}
+	switch rapid.IntRange(0, 3).Draw(t, "window") {
+	case 0:
+		q.From = day("from") + "T0" + fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "hour")) + ":00:01Z"
+	case 1:
+		q.To = day("to") + "T13:30:00Z"
+	case 2:
+		q.From, q.To = "2024-11-02", "2024-11-05"
+	}
+	return q
+}
+
+// TestAnswersAreExactWhileEverybodyWrites has two instances collect, fold, seal
+// and rebuild at the same time while answers are asked for.
+func TestAnswersAreExactWhileEverybodyWrites(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "America/New_York", time.Date(2024, 11, 4, 12, 0, 0, 0, time.UTC))
+	hits, _ := someTraffic(t, b.site.Zone, 22, 6, 40)
+	random := rand.New(rand.NewPCG(5, 6))
+	random.Shuffle(len(hits), func(i, j int) { hits[i], hits[j] = hits[j], hits[i] })
+	late := func() time.Time { return time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC) }
+	ingesters := []*Ingester{b.ingester, b.anotherIngester()}
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var writers, others sync.WaitGroup
+	failures := make(chan error, 64)
+	for part := range 4 {
+		writers.Go(func() {
+			for i := part; i < len(hits); i += 4 * 25 {
+				var some []Hit
+				for j := i; j < len(hits) && j < i+4*25; j += 4 {
+					some = append(some, hits[j])
+				}
+				if err := ingesters[part%2].Backfill(ctx, b.site, some); err != nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	for _, r := range []*Rollups{b.rollups(RollupsOptions{}), b.rollups(RollupsOptions{Now: late}), b.rollups(RollupsOptions{}), b.rollups(RollupsOptions{Now: late})} {
+		others.Go(func() {
+			for ctx.Err() == nil {
+				_, fold := r.FoldBusy(ctx)
+				_, seal := r.SealDue(ctx)
+				if err := errors.Join(fold, seal); err != nil && ctx.Err() == nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	q := Query{SiteID: b.site.ID, Zone: b.site.Zone, From: "2024-10-30", To: "2024-11-08"}
+	done := make(chan struct{})
+	go func() { writers.Wait(); close(done) }()
+	for asked := 0; ; asked++ {
+		b.checkSnapshot(t.Context(), t, q, 0)
+		select {
+		case err := <-failures:
+			t.Fatal(err)
+		case <-done:
+			stop()
+			others.Wait()
+			b.checkSnapshot(t.Context(), t, q, 0)
+			if n := b.int(`select count(*) from events where site_id = $1`, b.site.ID); n == 0 || asked == 0 {
+				t.Errorf("%d events, %d answers: the test shows little", n, asked)
+			}
+			return
+		default:
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/site"
+)
+
+// States of a site day.
+const (
+	stateOpen   = "open"
+	stateSealed = "sealed"
+)
+
+// allRows asks for the whole of a list.
+const allRows = math.MaxInt32
+
+var cappedDimensions = []Dimension{
+	ByPage, ByEntry, ByExit, BySource, ByUTMSource, ByUTMMedium, ByUTMCampaign, ByUTMTerm, ByUTMContent,
+	ByCountry, ByDevice, ByBrowser, ByOS,
+}
+
+// seal counts a day anew from its events and seals it; a day that is sealed only
+// if again is set.
+func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time, again bool) error {
+	return r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s site.Site) error {
+		// Whoever writes into the day has committed once this lock is had, and the
+		// queries that follow see it.
+		row, err := r.q.LockSiteDay(ctx, tx, siteID, day)
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && row.State == stateSealed && !again {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		d := r.siteDay(s, row.Day, row.StartsAt, row.EndsAt)
+		w := dayWriter{Rollups: r, tx: tx, siteID: siteID, day: d}
+		for _, step := range []struct {
+			name string
+			do   func(context.Context) error
+		}{
+			{"seal: clear", w.clear}, {"seal: count", w.count}, {"seal: state", w.setSealed}, {"seal: blocks", w.rebuildBlocks}, {"seal: commit", nil},
+		} {
+			if err := r.o.Step(step.name); err != nil {
+				return err
+			}
+			if step.do == nil {
+				continue
+			}
+			if err := step.do(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// dayWriter writes the rollups of a day whose site is locked.
+type dayWriter struct {
+	*Rollups
+	tx     pgx.Tx
+	siteID uuid.UUID
+	day    siteDay
+}
+
+// clear removes everything that was made of the day before.
+func (w *dayWriter) clear(ctx context.Context) error {
+	levels, firsts := blocksOver(w.day.day)
+	levels, firsts = append(levels, 0), append(firsts, w.day.day)
+	if err := w.q.DeleteRollupBlocks(ctx, w.tx, levels, firsts, w.siteID); err != nil {
+		return err
+	}
+	if err := w.q.DeleteRollupCounts(ctx, w.tx, levels, firsts, w.siteID); err != nil {
+		return err
+	}
+	for _, remove := range []func(context.Context, dbsqlc.DBTX, uuid.UUID, time.Time) error{
+		w.q.DeleteRollupDay, w.q.DeleteRollupHours, w.q.DeleteRollupVisitors,
+	} {
+		if err := remove(ctx, w.tx, w.siteID, w.day.day); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count makes the day's rollups from its events and sessions.
+func (w *dayWriter) count(ctx context.Context) error {
+	extent, err := w.q.FindDayExtent(ctx, w.tx, w.siteID, w.day.start, w.day.end)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p := newPortion()
+	p.first, p.last = extent.FirstAt.UTC(), extent.LastAt.UTC()
+	if err := w.countTotals(ctx, &p); err != nil {
+		return err
+	}
+	if err := w.countLabels(ctx, &p); err != nil {
+		return err
+	}
+	return w.save(ctx, &p, p.counts)
+}
+
+func (w *dayWriter) events() eventReader {
+	return eventReader{queries: w.q, tx: w.tx, siteID: w.siteID, labelCap: w.o.LabelCap}
+}
+
+func (w *dayWriter) spans() []DaySpan {
+	return []DaySpan{{Day: w.day.day, From: w.day.start, To: w.day.end, Whole: true}}
+}
+
+func (w *dayWriter) countTotals(ctx context.Context, p *portion) error {
+	spans := w.spans()
+	hours := hoursOf(w.day.start, w.day.end, w.day.zone)
+	for i, from := range hours {
+		to := w.day.end
+		if i+1 < len(hours) {
+			to = hours[i+1]
+		}
+		spans = append(spans, DaySpan{Day: w.day.day, From: from, To: to})
+	}
+	traffic, err := w.events().Traffic(ctx, spans)
+	if err != nil {
+		return err
+	}
+	p.traffic = traffic[0]
+	for i, t := range traffic[1:] {
+		if t.Visitors > 0 {
+			p.hours[hours[i].UnixMicro()] = t
+		}
+	}
+	sessions, err := w.events().Sessions(ctx, w.spans())
+	if err != nil {
+		return err
+	}
+	p.sessions = sessions[0]
+	return nil
+}
+
+// countLabels fills p.counts, with the labels beyond the cap as one.
+func (w *dayWriter) countLabels(ctx context.Context, p *portion) error {
+	rows, err := w.events().Breakdowns(ctx, w.spans(), cappedDimensions, allRows)
+	if err != nil {
+		return err
+	}
+	events, err := w.events().CustomEvents(ctx, w.spans(), allRows)
+	if err != nil {
+		return err
+	}
+	props, err := w.q.ListDayProps(ctx, w.tx, w.siteID, w.day.start, w.day.end)
+	if err != nil {
+		return err
+	}
+	var texts []labelText
+	for _, of := range rows {
+		for _, row := range of {
+			if row.Label != other {
+				texts = append(texts, labelText{label: row.Label})
+			}
+		}
+	}
+	for _, e := range events {
+		texts = append(texts, labelText{label: e.Name})
+	}
+	for _, prop := range props {
+		texts = append(texts, labelText{label: prop.Key, value: prop.Value})
+	}
+	d := newDictionary(w.q, w.tx, w.siteID)
+	if err := d.intern(ctx, texts); err != nil {
+		return err
+	}
+	add := func(key countKey, c labelCount) { p.counts[key] = append(p.counts[key], c) }
+	for dimension, of := range rows {
+		for _, row := range of {
+			c := labelCount{label: otherID, visitors: row.Visitors, pageviews: row.Pageviews}
+			if row.Label != other {
+				c.label = d.ids[labelText{label: row.Label}]
+			}
+			add(countKey{dimension: dimension}, c)
+		}
+	}
+	for _, e := range events {
+		add(countKey{dimension: byEvent}, labelCount{label: d.ids[labelText{label: e.Name}], visitors: e.Visitors, pageviews: e.Count})
+	}
+	for _, prop := range props {
+		add(countKey{dimension: byProp, part: d.ids[labelText{label: prop.Name}]},
+			labelCount{label: d.ids[labelText{label: prop.Key, value: prop.Value}], pageviews: prop.Count})
+	}
+	return nil
+}
+
+// save writes the day's totals and hours of p, and counts, which need no order.
+func (w *dayWriter) save(ctx context.Context, p *portion, counts map[countKey][]labelCount) error {
+	err := w.q.SaveRollupDay(ctx, w.tx, dbsqlc.SaveRollupDayParams{
+		SiteID: w.siteID, Day: w.day.day, FirstAt: p.first, LastAt: p.last,
+		Pageviews: p.traffic.Pageviews, Visitors: p.traffic.Visitors,
+		Sessions: p.sessions.Sessions, Bounces: p.sessions.Bounces, DurationUs: p.sessions.Micros,
+	})
+	if err != nil {
+		return err
+	}
+	hours := dbsqlc.SaveRollupHoursParams{SiteID: w.siteID, Day: w.day.day}
+	for _, start := range hoursOf(w.day.start, w.day.end, w.day.zone) {
+		t := p.hours[start.UnixMicro()]
+		hours.Starts = append(hours.Starts, start)
+		hours.Pageviews, hours.Visitors = append(hours.Pageviews, t.Pageviews), append(hours.Visitors, t.Visitors)
+	}
+	if err := w.q.SaveRollupHours(ctx, w.tx, hours); err != nil {
+		return err
+	}
+	return saveCounts(ctx, w.q, w.tx, w.siteID, block{first: w.day.day}, counts)
+}
+
+func saveCounts(ctx context.Context, q *dbsqlc.Queries, tx pgx.Tx, siteID uuid.UUID, b block, counts map[countKey][]labelCount) error {
+	p := dbsqlc.SaveRollupCountsParams{SiteID: siteID, Level: b.level, FirstDay: b.first}
+	for key, of := range counts {
+		packed, err := packCounts(sortCounts(slices.Clone(of)))
+		if err != nil {
+			return err
+		}
+		p.Dimensions, p.Parts = append(p.Dimensions, string(key.dimension)), append(p.Parts, key.part)
+		p.Counts = append(p.Counts, packed)
+	}
+	return q.SaveRollupCounts(ctx, tx, p)
+}
+
+func (w *dayWriter) setSealed(ctx context.Context) error {
+	if err := w.q.ClearStaleDay(ctx, w.tx, w.siteID, w.day.day); err != nil {
+		return err
+	}
+	return w.q.SetSiteDaySealed(ctx, w.tx, w.siteID, w.day.day)
+}

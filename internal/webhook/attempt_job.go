@@ -1,0 +1,52 @@
+package webhook
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/internal/groupcommit"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/queue"
+)
+
+// JobQueue adds jobs to a transaction: they exist if and only if it commits.
+type JobQueue interface {
+	// InsertMany returns the jobs' ids in the order of entries.
+	InsertMany(ctx context.Context, tx pgx.Tx, entries []queue.Entry) ([]int64, error)
+}
+
+// AttemptJob is the job of one more attempt at an event.
+type AttemptJob struct {
+	EventID uuid.UUID `json:"event_id"`
+}
+
+// Kind names the job in the queue.
+func (AttemptJob) Kind() string { return "webhook_attempt" }
+
+// Attempt is the work of an AttemptJob: it handles the event that the job of that
+// id owns and records the outcome, with the next job where one is due. Run again
+// after a crash it finds out how far it came. busy says that an earlier run may
+// still be at it, so that it should be called again later.
+func (r *Receiver) Attempt(ctx context.Context, job AttemptJob, id int64) (bool, error) {
+	if !r.enter() {
+		return false, groupcommit.ErrClosed
+	}
+	defer r.working.Done()
+	p := identity.System("webhook-job")
+	failed, err := r.store.failInterrupted(ctx, p, maxInterrupted, id)
+	if err != nil {
+		return false, err
+	}
+	r.reportInterrupted(ctx, failed)
+	c, ok, busy, err := r.store.claimJob(ctx, p, job.EventID, id)
+	if err != nil || !ok {
+		return busy, err
+	}
+	if err := r.interrupt(AfterClaim, c.event.ID); err != nil {
+		return false, err
+	}
+	r.handle(context.WithoutCancel(ctx), p, c)
+	return false, r.interrupt(AfterOutcome, c.event.ID)
+}

@@ -1,0 +1,277 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/groupcommit"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/queue"
+)
+
+// BulkStatus is the state of a bulk replay.
+type BulkStatus string
+
+// The states of a bulk replay.
+const (
+	BulkRunning   BulkStatus = "running"
+	BulkFinished  BulkStatus = "finished"
+	BulkCancelled BulkStatus = "cancelled"
+)
+
+// bulkBatch is how many events of a bulk replay are handled at the same time.
+const bulkBatch = 16
+
+// Bulk is a replay of all events that match a filter.
+type Bulk struct {
+	ID     uuid.UUID
+	Filter Filter
+	Status BulkStatus
+	// Matched is how many events a single replay would have taken when it was asked
+	// for; Replayed how many it has taken since, and the other three what those are
+	// now.
+	Matched, Replayed          int64
+	Processed, Failed, Pending int64
+	CreatedAt                  time.Time
+	FinishedAt                 *time.Time // also when it was cancelled
+}
+
+// BulkJob is the job that carries out a bulk replay.
+type BulkJob struct {
+	ReplayID uuid.UUID `json:"replay_id"`
+}
+
+// Kind names the job in the queue.
+func (BulkJob) Kind() string { return "webhook_replay" }
+
+// What bulk replays answer.
+var (
+	ErrBulk      = fault.Missing("bulk replay")
+	ErrBulkEnded = fault.New(fault.Conflict, "replay_ended", "The bulk replay has ended already.")
+)
+
+// replayable is what a single replay without force takes.
+const replayable = `e.raw is not null and (e.status = 'failed'
+	or e.status = 'pending' and e.lease_until < now() and (e.job_id is null or not webhook_job_lives(e.job_id)))`
+
+// StartBulk asks for a replay of all events that match f, which a single replay
+// would take, and that exist now. It returns a validation fault for a filter that
+// is empty or that no event can be held against.
+func (r *Receiver) StartBulk(ctx context.Context, f Filter) (Bulk, error) {
+	if f == (Filter{}) {
+		return Bulk{}, fault.Validation(map[string]string{"filter": "Give at least one filter; everything is too much to replay by accident."})
+	}
+	if err := f.check(); err != nil {
+		return Bulk{}, err
+	}
+	if r.o.Jobs == nil {
+		return Bulk{}, errors.New("webhook: no queue for bulk replays")
+	}
+	id, err := r.o.NewID()
+	if err != nil {
+		return Bulk{}, fmt.Errorf("webhook: new id: %w", err)
+	}
+	filter, err := json.Marshal(storedFilter(f))
+	if err != nil {
+		return Bulk{}, fmt.Errorf("webhook: filter: %w", err)
+	}
+	b := Bulk{ID: id, Filter: f, Status: BulkRunning, CreatedAt: r.o.Now().UTC().Truncate(time.Microsecond)}
+	var where conditions
+	where.filter(f)
+	where.add(replayable)
+	err = r.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, `select count(*) from webhook_events e`+where.sql(), where.args...).Scan(&b.Matched); err != nil {
+			return err
+		}
+		err := r.store.queries.InsertWebhookReplay(ctx, tx, dbsqlc.InsertWebhookReplayParams{ID: id, Filter: filter, Matched: b.Matched, CreatedAt: b.CreatedAt})
+		if err != nil {
+			return err
+		}
+		_, err = r.o.Jobs.InsertMany(ctx, tx, []queue.Entry{{Job: BulkJob{ReplayID: id}, Lane: queue.Webhooks}})
+		return err
+	})
+	return b, err
+}
+
+// Bulk returns a bulk replay with its progress, or ErrBulk.
+func (r *Receiver) Bulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
+	var b Bulk
+	err := r.o.DB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		row, err := r.store.queries.FindWebhookReplay(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		b, err = newBulk(row)
+		if err != nil {
+			return err
+		}
+		progress, err := r.store.queries.CountWebhookReplayEvents(ctx, tx, id)
+		b.Replayed, b.Processed, b.Failed, b.Pending = progress.Replayed, progress.Processed, progress.Failed, progress.Pending
+		return err
+	})
+	return b, db.NotFound(err, ErrBulk)
+}
+
+// CancelBulk ends a bulk replay: events that it has taken are handled, no more are
+// taken. It returns ErrBulk, or ErrBulkEnded.
+func (r *Receiver) CancelBulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
+	var n int64
+	err := r.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		n, err = r.store.queries.EndWebhookReplay(ctx, tx, string(BulkCancelled), r.o.Now(), id)
+		return err
+	})
+	if err != nil {
+		return Bulk{}, err
+	}
+	b, err := r.Bulk(ctx, id)
+	if err == nil && n == 0 {
+		return Bulk{}, ErrBulkEnded
+	}
+	return b, err
+}
+
+// ContinueBulk is the work of a BulkJob: it replays batch after batch until all are
+// done (true), or until ctx is about to end or has ended (false), and then wants
+// to be called again. Which events were taken is recorded as they are claimed, so
+// after a crash it goes on where it was, and the sweep handles what was claimed.
+func (r *Receiver) ContinueBulk(ctx context.Context, job BulkJob) (bool, error) {
+	if !r.enter() {
+		return false, groupcommit.ErrClosed
+	}
+	defer r.working.Done()
+	p := identity.System("webhook-replay")
+	for {
+		// A batch may take as long as a sender waits.
+		if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ok && time.Until(deadline) < r.o.AnswerAfter+r.o.StoreTimeout {
+			return false, nil
+		}
+		claims, done, err := r.claimBulk(ctx, p, job.ReplayID)
+		if err != nil {
+			return false, err
+		}
+		r.dispatchAll(ctx, p, claims)
+		if done {
+			return true, nil
+		}
+	}
+}
+
+// claimBulk claims the next batch and moves the replay on, in one transaction. The
+// lock on the replay's row keeps two runs of a job, and a cancellation, apart.
+func (r *Receiver) claimBulk(ctx context.Context, p identity.Principal, id uuid.UUID) ([]claim, bool, error) {
+	lease, err := r.store.newLease()
+	if err != nil {
+		return nil, false, fmt.Errorf("webhook: new lease: %w", err)
+	}
+	var claims []claim
+	done := false
+	err = r.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		row, err := r.store.queries.LockRunningWebhookReplay(ctx, tx, id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			done = true // finished, or cancelled
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		b, err := newBulk(row)
+		if err != nil {
+			return err
+		}
+		var last Position
+		claims, last, err = r.takeBulk(ctx, tx, b, Position{row.AfterAt, row.AfterID}, lease)
+		if err != nil {
+			return err
+		}
+		if len(claims) < bulkBatch {
+			done = true
+			_, err := r.store.queries.EndWebhookReplay(ctx, tx, string(BulkFinished), r.o.Now(), id)
+			return err
+		}
+		return r.store.queries.AdvanceWebhookReplay(ctx, tx, last.CreatedAt, last.ID, id)
+	})
+	return claims, done, err
+}
+
+// bulkClaim is ClaimWebhookReplay for the next batch of those that match. A row
+// that somebody else has locked is being handled, so it is passed over.
+const bulkClaim = `
+with target as (
+    select e.* from webhook_events e%s
+    order by e.created_at desc, e.id desc
+    limit %d
+    for update skip locked
+), archived as (
+    insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
+    select id, attempts, attempt_at,
+           case when status <> 'pending' then status when lease_id is null then 'failed' else 'interrupted' end,
+           case when status = 'failed' or lease_id is null then handler_error else '' end, attempt_ms
+    from target where attempt_at is not null
+), taken as (
+    insert into webhook_replay_events (replay_id, event_id) select $1, id from target
+)
+update webhook_events e
+set status = 'pending', retry_count = least(target.retry_count, 2147483646) + 1,
+    lease_id = $2, lease_until = now() + make_interval(secs => $3), job_id = null,
+    attempts = target.attempts + 1, tries = 1, interrupted = 0, attempt_at = now(), attempt_ms = null
+from target where e.id = target.id
+returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers`
+
+// takeBulk claims the batch behind after and returns the oldest one's place.
+func (r *Receiver) takeBulk(ctx context.Context, tx pgx.Tx, b Bulk, after Position, lease uuid.UUID) ([]claim, Position, error) {
+	where := conditions{args: []any{b.ID, lease, r.store.lease.Seconds()}}
+	where.filter(b.Filter)
+	where.add("(e.created_at, e.id) < (?, ?)", after.CreatedAt, after.ID)
+	where.add(replayable)
+	rows, err := tx.Query(ctx, fmt.Sprintf(bulkClaim, where.sql(), bulkBatch), where.args...)
+	if err != nil {
+		return nil, after, err
+	}
+	taken, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dbsqlc.ClaimWebhookReplayRow])
+	if err != nil {
+		return nil, after, err
+	}
+	claims := make([]claim, len(taken))
+	for i, t := range taken {
+		if claims[i], err = newClaim(t, lease, 0); err != nil {
+			return nil, after, err
+		}
+		if at := (Position{t.CreatedAt, t.ID}); at.before(after) {
+			after = at
+		}
+	}
+	return claims, after, nil
+}
+
+func newBulk(row dbsqlc.WebhookReplay) (Bulk, error) {
+	b := Bulk{
+		ID: row.ID, Status: BulkStatus(row.Status), Matched: row.Matched,
+		CreatedAt: row.CreatedAt, FinishedAt: row.FinishedAt,
+	}
+	var f storedFilter
+	if err := json.Unmarshal(row.Filter, &f); err != nil {
+		return Bulk{}, fmt.Errorf("webhook: filter of replay %s: %w", row.ID, err)
+	}
+	b.Filter = Filter(f)
+	return b, nil
+}
+
+// storedFilter is a Filter as a replay's row keeps it.
+type storedFilter struct {
+	Provider   string    `json:"provider,omitempty"`
+	EventType  string    `json:"event_type,omitempty"`
+	ExternalID string    `json:"external_id,omitempty"`
+	Status     Status    `json:"status,omitempty"`
+	From       time.Time `json:"from,omitzero"`
+	To         time.Time `json:"to,omitzero"`
+}

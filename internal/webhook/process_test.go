@@ -1,0 +1,247 @@
+package webhook_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/internal/jobs"
+	"github.com/waypost/waypost/internal/queue"
+	"github.com/waypost/waypost/internal/webhook"
+)
+
+// Environment of a test binary that is to be a receiver's process.
+const (
+	envDatabase = "WEBHOOK_TEST_DATABASE"
+	envTarget   = "WEBHOOK_TEST_TARGET"
+	envBoundary = "WEBHOOK_TEST_KILL_AT"    // a Boundary
+	envCount    = "WEBHOOK_TEST_KILL_COUNT" // at which arrival there
+)
+
+// TestMain makes the test binary a receiver's process where it is told to.
+func TestMain(m *testing.M) {
+	if url := os.Getenv(envDatabase); url != "" {
+		if err := runProcess(url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// runProcess receives deliveries over HTTP until it is told to end, or kills
+// itself at a boundary.
+func runProcess(url string) error {
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Options{URL: url, MaxConns: 12})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	r, err := processReceiver(d)
+	if err != nil {
+		return err
+	}
+	runner, err := processJobs(d, r)
+	if err != nil {
+		return err
+	}
+	if err := runner.Start(ctx); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: deliveries(r)}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	fmt.Println(l.Addr())
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	for sweep := time.NewTicker(100 * time.Millisecond); ; {
+		select {
+		case <-sweep.C:
+			_, _ = r.Sweep(ctx) // what it can't do now it does soon
+			continue
+		case err := <-failed:
+			return err
+		case <-stop:
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return errors.Join(server.Shutdown(ctx), runner.Stop(ctx), r.Close(ctx))
+	}
+}
+
+// deliveries is the receiver over HTTP, without what is the API's.
+func deliveries(r *webhook.Receiver) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, err := io.ReadAll(q.Body)
+		if err != nil {
+			return
+		}
+		got, err := r.Receive(q.Context(), webhook.Inbound{Provider: "payment", Header: q.Header, Body: body})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintf(w, "%s %s", got.Status, got.ID)
+	})
+}
+
+// The sorts of event that a process handles.
+const (
+	kindTx      = "tx"      // an effect in the handler's transaction
+	kindPlain   = "plain"   // a handler without one
+	kindNone    = "none"    // no handler
+	kindFlaky   = "flaky"   // fails every fifth time, with retries; its effect in a transaction
+	kindForward = "forward" // posted to the target
+	kindFailing = "failing" // always fails, after having had an effect that is undone
+)
+
+func kinds() []string {
+	return []string{kindTx, kindPlain, kindNone, kindFlaky, kindForward, kindFailing}
+}
+
+func processReceiver(d *db.DB) (*webhook.Receiver, error) {
+	lookup := func(name string) string {
+		return map[string]string{"PAYMENT_WEBHOOK_SECRET": paymentSecret, "FORWARD_SECRET": forwardSecret}[name]
+	}
+	soon := func(int) time.Duration { return 10 * time.Millisecond }
+	target := cmp.Or(os.Getenv(envTarget), "http://localhost") // where nothing is sent without one
+	forward, err := webhook.Forward(webhook.ForwardTarget{Provider: "payment", EventType: kindForward, URL: target, SecretEnv: "FORWARD_SECRET"},
+		webhook.ForwardOptions{LookupSecret: lookup, Retry: webhook.Retry{Attempts: 50, Backoff: soon}})
+	if err != nil {
+		return nil, err
+	}
+	undone := func(ctx context.Context, d *webhook.Delivery) error { return errors.Join(inTx(ctx, d), errHandler) }
+	registry, err := webhook.NewRegistry([]webhook.Registration{webhook.Payment()},
+		webhook.Handle("payment", kindTx, inTx),
+		webhook.Handle("payment", kindPlain, func(context.Context, *webhook.Delivery) error { return nil }),
+		webhook.Handle("payment", kindFailing, undone),
+		webhook.Binding{Provider: "payment", EventType: kindFlaky, Retry: webhook.Retry{Attempts: 50, Backoff: soon}, Handler: func(ctx context.Context, d *webhook.Delivery) error {
+			if rand.N(5) == 0 {
+				return undone(ctx, d)
+			}
+			return inTx(ctx, d)
+		}},
+		forward)
+	if err != nil {
+		return nil, err
+	}
+	q, err := queue.New(discard)
+	if err != nil {
+		return nil, err
+	}
+	return webhook.NewReceiver(webhook.Options{
+		DB: d, Registry: registry, Logger: discard, LookupSecret: lookup, Jobs: q,
+		Budget: 2 * time.Second, AnswerAfter: time.Second, Lease: 3 * time.Second, Interrupt: killer(),
+	})
+}
+
+// killer ends the process as kill -9 does, at the boundary that it was given.
+func killer() func(webhook.Boundary, uuid.UUID) error {
+	at, left := webhook.Boundary(os.Getenv(envBoundary)), atomic.Int64{}
+	n, _ := strconv.ParseInt(os.Getenv(envCount), 10, 64) // none when it is not set
+	left.Store(n)
+	return func(b webhook.Boundary, _ uuid.UUID) error {
+		if b == at && left.Add(-1) == 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		return nil
+	}
+}
+
+// processJobs works the receiver's jobs; other packages' tasks do nothing.
+func processJobs(d *db.DB, r *webhook.Receiver) (*jobs.Runner, error) {
+	tasks := jobs.Tasks{SweepWebhooks: r.Sweep, AttemptWebhook: r.Attempt, ReplayWebhooks: r.ContinueBulk}
+	fields := reflect.ValueOf(&tasks).Elem()
+	for _, f := range fields.Fields() {
+		if f.Kind() == reflect.Func && f.IsNil() {
+			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value {
+				zeros := make([]reflect.Value, f.Type().NumOut())
+				for i := range zeros {
+					zeros[i] = reflect.Zero(f.Type().Out(i))
+				}
+				return zeros
+			}))
+		}
+	}
+	return jobs.New(jobs.Options{Pool: d.Pool(), Logger: discard, Tasks: tasks})
+}
+
+// process is a receiver in a process of its own.
+type process struct {
+	cmd    *exec.Cmd
+	url    string
+	exited chan struct{}
+}
+
+// startProcess runs one on the database; env is added to its environment.
+func startProcess(t *testing.T, database, target string, env ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(os.Args[0]), exited: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), append(env, envDatabase+"="+database, envTarget+"="+target)...)
+	p.cmd.Stderr = os.Stderr
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address, err := bufio.NewReader(out).ReadString('\n')
+	p.url = "http://" + strings.TrimSpace(address)
+	go func() {
+		_ = p.cmd.Wait() // killed, as likely as not
+		close(p.exited)
+	}()
+	t.Cleanup(p.kill)
+	if err != nil && len(env) == 0 {
+		t.Fatalf("the process did not start: %v", err)
+	}
+	return p
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// stop lets the process end by itself.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		t.Error("the process did not end")
+		p.kill()
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("the process ended with %d", code)
+	}
+}

@@ -1,0 +1,66 @@
+-- name: InsertAuthSession :one
+-- Only for an account that is still active and still has the password that was
+-- checked: the share lock waits for a change of either that is under way.
+insert into auth_sessions (id, user_id, created_at, expires_at, methods, authenticated_at, last_used_at, address, user_agent)
+select @id, u.id, @now, @expires_at, @methods, @now, @now, @address, @user_agent from users u
+where u.id = @user_id and u.active and u.password_hash = @password_hash
+for share of u
+returning id;
+
+-- name: InsertRefreshToken :exec
+insert into refresh_tokens (token_sha256, session_id, created_at, generation) values ($1, $2, $3, $4);
+
+-- name: FindAuthSession :one
+select s.expires_at, s.revoked_at, s.authenticated_at, u.role, u.active
+from auth_sessions s join users u on u.id = s.user_id
+where s.id = $1 and s.user_id = $2;
+
+-- name: SignedInFrom :one
+-- Whether the account signed in from that address since.
+select exists (
+    select 1 from auth_sessions where user_id = @user_id and address = @address and created_at > @since
+)::bool;
+
+-- name: SpendRefreshToken :one
+-- The claim on a refresh token: of several at once, one gets a row.
+update refresh_tokens r set used_at = @now
+from auth_sessions s, users u
+where r.token_sha256 = @token_sha256 and r.used_at is null
+  and s.id = r.session_id and s.revoked_at is null and s.expires_at > @now
+  and u.id = s.user_id and u.active
+returning r.session_id, r.generation, s.user_id;
+
+-- name: FindRefreshToken :one
+-- newest is the generation of the family's youngest token that was spent, and
+-- locks the family against a rotation under way.
+select r.session_id, r.generation, r.used_at, s.user_id, s.revoked_at, s.expires_at, u.active,
+    (select coalesce(max(f.generation), 0) from refresh_tokens f
+     where f.session_id = r.session_id and f.used_at is not null)::int as newest_spent
+from refresh_tokens r join auth_sessions s on s.id = r.session_id join users u on u.id = s.user_id
+where r.token_sha256 = $1
+for update of s;
+
+-- name: TouchAuthSession :exec
+update auth_sessions set last_used_at = @now where id = @id;
+
+-- name: ListAuthSessions :many
+-- Those that still hold, newest first, from (before_at, before_id) down.
+select * from auth_sessions
+where user_id = @user_id and revoked_at is null and expires_at > @now
+  and (sqlc.narg('before_at')::timestamptz is null or (created_at, id) < (sqlc.narg('before_at'), sqlc.narg('before_id')::uuid))
+order by created_at desc, id desc limit sqlc.arg('max_rows')::int;
+
+-- name: RevokeAuthSession :execrows
+update auth_sessions set revoked_at = @now::timestamptz
+where id = @id and user_id = @user_id and revoked_at is null and expires_at > @now;
+
+-- name: RevokeUserSessions :execrows
+update auth_sessions set revoked_at = @now::timestamptz where user_id = @user_id and revoked_at is null and expires_at > @now;
+
+-- name: RevokeOtherSessions :execrows
+update auth_sessions set revoked_at = @now::timestamptz
+where user_id = @user_id and id <> @kept and revoked_at is null and expires_at > @now;
+
+-- name: DeleteStaleSessions :execrows
+-- Sessions, and with them their refresh tokens, that ended before.
+delete from auth_sessions where expires_at < @before::timestamptz or revoked_at < @before::timestamptz;
