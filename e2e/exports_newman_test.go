@@ -1,4 +1,4 @@
-//go:build external
+//go:build newman
 
 package e2e_test
 
