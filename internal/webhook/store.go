@@ -72,10 +72,11 @@ func (s *store) insert(ctx context.Context, rows []row) ([]arrival, error) {
 			continue
 		}
 		first, ok := earlier[dedupeKey{r.event.ExternalID, r.event.Provider}]
-		if err == nil && !ok {
-			err = fmt.Errorf("webhook: event %s was neither stored nor there before", r.event.ID)
+		unknown := err
+		if unknown == nil && !ok {
+			unknown = fmt.Errorf("webhook: event %s was neither stored nor there before", r.event.ID)
 		}
-		arrivals[i] = arrival{id: first.ID, duplicate: true, differs: !bytes.Equal(first.RawSha256, r.sha256[:]), err: err}
+		arrivals[i] = arrival{id: first.ID, duplicate: true, differs: !bytes.Equal(first.RawSha256, r.sha256[:]), err: unknown}
 	}
 	return arrivals, nil
 }
