@@ -69,7 +69,8 @@ func decodeCursor(cursor string, position any) error {
 	if err == nil {
 		err = json.Unmarshal(b, position)
 	}
-	if err != nil {
+	// Members of another list, or none, would decode to a zero position.
+	if err != nil || encodeCursor(position) != cursor {
 		return fault.Validation(map[string]string{"query.cursor": "Not a cursor of this list; leave it out to start from the newest."})
 	}
 	return nil
