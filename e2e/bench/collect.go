@@ -105,7 +105,7 @@ func (w *world) send(ctx context.Context, s loadedSite, seed uint64, deadline ti
 	random := rand.New(rand.NewPCG(seed, 7))
 	requests := make([][]byte, 64)
 	for i := range requests {
-		body := fmt.Sprintf(`{"site_key":%q,"url":"https://example.com%s","referrer":"https://%s/"}`, s.Key, t.label("path"), t.label("source"))
+		body := fmt.Sprintf(`{"site_key":%q,"url":"https://example.com%s","referrer":"https://%s/"}`, s.SiteKey, t.label("path"), t.label("source"))
 		requests[i] = fmt.Appendf(nil, "POST /api/collect HTTP/1.1\r\nHost: %s\r\nContent-Type: text/plain\r\nUser-Agent: %s Visit/%d\r\nContent-Length: %d\r\n\r\n%s",
 			address, collectAgents[i%len(collectAgents)], random.IntN(2000), len(body), body)
 	}

@@ -2,9 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/internal/site"
@@ -13,9 +18,53 @@ import (
 
 // loadedSite is a site with traffic and a key to ask about it.
 type loadedSite struct {
-	site.Site
-	key    string
-	events int
+	ID      uuid.UUID
+	SiteKey string
+	Key     string // reads
+	Events  int
+}
+
+// filled is what the sites of a figure hold, up to when.
+type filled struct {
+	At    time.Time
+	Sizes []int // asked for, of each site
+	Sites []loadedSite
+}
+
+// fill makes a site of each size, or finds those that an earlier run kept.
+func (w *world) fill(ctx context.Context, days int, of ...int) (filled, error) {
+	f := filled{At: time.Now(), Sizes: of}
+	if w.kept {
+		var earlier filled
+		raw, err := os.ReadFile(w.data + ".json")
+		if err == nil {
+			err = json.Unmarshal(raw, &earlier)
+		}
+		switch {
+		case err == nil && slices.Equal(earlier.Sizes, of):
+			return earlier, nil
+		case !errors.Is(err, os.ErrNotExist):
+			return filled{}, errors.Join(fmt.Errorf("%s holds something else than sites of %v events: remove it", w.data, of), err)
+		}
+	}
+	for i, n := range of {
+		s, err := w.newSite(ctx, fmt.Sprintf("%d events", n))
+		if err != nil {
+			return filled{}, err
+		}
+		if err := w.load(ctx, &s, uint64(i+1), n, days, f.At); err != nil {
+			return filled{}, err
+		}
+		f.Sites = append(f.Sites, s)
+	}
+	if !w.kept {
+		return f, nil
+	}
+	raw, err := json.Marshal(f)
+	if err != nil {
+		return filled{}, err
+	}
+	return f, os.WriteFile(w.data+".json", raw, 0o600)
 }
 
 func (w *world) newSite(ctx context.Context, name string) (loadedSite, error) {
@@ -24,7 +73,7 @@ func (w *world) newSite(ctx context.Context, name string) (loadedSite, error) {
 		return loadedSite{}, err
 	}
 	_, secret, err := w.sites.CreateKey(ctx, s.ID, "bench", site.ScopeRead)
-	return loadedSite{Site: s, key: secret}, err
+	return loadedSite{ID: s.ID, SiteKey: s.Key, Key: secret}, err
 }
 
 // load fills a site with n events over the given number of days up to now: rows
@@ -44,7 +93,7 @@ func (w *world) load(ctx context.Context, s *loadedSite, seed uint64, n, days in
 		if err := w.copyDay(ctx, t, day, n/days, now); err != nil {
 			return err
 		}
-		s.events += len(t.events)
+		s.Events += len(t.events)
 	}
 	if _, err := w.owner.Exec(ctx, `select setval('sessions_id_seq', $1)`, t.session); err != nil {
 		return err
@@ -72,7 +121,7 @@ func (w *world) load(ctx context.Context, s *loadedSite, seed uint64, n, days in
 		return err
 	}
 	_, err = w.owner.Exec(ctx, `vacuum (analyze) rollup_days, rollup_hours, rollup_counts, rollup_labels, rollup_blocks, rollup_visitors, session_heads`)
-	fmt.Printf("   %d events over %d days: loaded in %v, %d days sealed in %v, %d visitors folded in %v\n", s.events, days,
+	fmt.Printf("   %d events over %d days: loaded in %v, %d days sealed in %v, %d visitors folded in %v\n", s.Events, days,
 		loaded.Sub(started).Round(time.Second), sealed, atSealed.Sub(loaded).Round(time.Second), folded, time.Since(atSealed).Round(time.Second))
 	return err
 }

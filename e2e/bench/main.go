@@ -5,6 +5,8 @@
 //	go run ./e2e/bench                    # all figures at full size
 //	go run ./e2e/bench -run stats         # those whose name matches
 //	go run ./e2e/bench -events 200000     # a quick run
+//	go run ./e2e/bench -run 'stats$' -data /var/tmp/bench
+//	                                      # fills the year once and keeps it
 //
 // Programs of PostgreSQL are found as by waypost dev.
 package main
@@ -44,6 +46,7 @@ type sizes struct {
 	webhooks time.Duration
 	explains bool
 	profile  string // where the service that takes webhooks writes its CPU profile
+	data     string // keeps the databases of the statistics' figures; empty for none
 }
 
 func main() {
@@ -62,6 +65,7 @@ func main() {
 	flag.DurationVar(&s.collect, "collect", 10*time.Second, "how long hits are collected in each round")
 	flag.DurationVar(&s.webhooks, "webhooks", 8*time.Second, "how long webhooks are delivered in each round")
 	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks")
+	flag.StringVar(&s.data, "data", "", "directory that keeps the filled databases of the statistics' figures for the next run")
 	flag.BoolVar(&s.explains, "explain", false, "print the plans of the statistics' queries")
 	flag.Parse()
 	wanted, err := regexp.Compile("^(" + *run + ")")
@@ -85,7 +89,7 @@ func main() {
 
 // measure gives each figure a server of its own, so that none pays for another.
 func measure(ctx context.Context, f figure, s sizes) error {
-	w, err := newWorld(ctx, s)
+	w, err := newWorld(ctx, f.name, s)
 	if err != nil {
 		return err
 	}

@@ -34,21 +34,14 @@ const (
 // statsFigure loads two sites, one with a tenth of the other's events, and asks
 // both the same in turns.
 func statsFigure(ctx context.Context, w *world) error {
-	now := time.Now()
-	var of [2]loadedSite
-	for i, n := range []int{w.events, w.events / 10} {
-		var err error
-		if of[i], err = w.newSite(ctx, fmt.Sprintf("%d events", n)); err != nil {
-			return err
-		}
-		if err := w.load(ctx, &of[i], uint64(i+1), n, yearDays, now); err != nil {
-			return err
-		}
+	f, err := w.fill(ctx, yearDays, w.events, w.events/10)
+	if err != nil {
+		return err
 	}
 	if err := w.serve(ctx); err != nil {
 		return err
 	}
-	today := now.UTC()
+	of, today := [2]loadedSite(f.Sites), f.At.UTC()
 	from, to := today.AddDate(0, 0, 1-yearDays).Format(time.DateOnly), today.Format(time.DateOnly)
 	if err := w.compareSites(ctx, of, "?from="+from+"&to="+to); err != nil || !w.explains {
 		return err
@@ -57,12 +50,12 @@ func statsFigure(ctx context.Context, w *world) error {
 }
 
 func (w *world) compareSites(ctx context.Context, of [2]loadedSite, window string) error {
-	fmt.Printf("   %-20s %10s %10s %7s   p50 <= %v and <= %.1f x\n", "p50", fmt.Sprint(of[0].events), fmt.Sprint(of[1].events), "ratio", statsLimit, statsMost)
+	fmt.Printf("   %-20s %10s %10s %7s   p50 <= %v and <= %.1f x\n", "p50", fmt.Sprint(of[0].Events), fmt.Sprint(of[1].Events), "ratio", statsLimit, statsMost)
 	for _, e := range endpoints {
 		var times [2][]time.Duration
 		for round := range w.requests + statsWarmups {
 			for i, s := range of {
-				took, err := ask(ctx, w.url+"/api/stats/"+e.path+window+e.query, s.key)
+				took, err := ask(ctx, w.url+"/api/stats/"+e.path+window+e.query, s.Key)
 				if err != nil {
 					return err
 				}
@@ -81,22 +74,18 @@ func (w *world) compareSites(ctx context.Context, of [2]loadedSite, window strin
 // openDayFigure asks about a day that goes on, whose rollups are kept up to date
 // as events come.
 func openDayFigure(ctx context.Context, w *world) error {
-	s, err := w.newSite(ctx, "a day")
+	f, err := w.fill(ctx, 1, w.openDay)
 	if err != nil {
-		return err
-	}
-	now := time.Now()
-	if err := w.load(ctx, &s, 3, w.openDay, 1, now); err != nil {
 		return err
 	}
 	if err := w.serve(ctx); err != nil {
 		return err
 	}
-	today := now.UTC().Format(time.DateOnly)
+	s, today := f.Sites[0], f.At.UTC().Format(time.DateOnly)
 	for _, e := range endpoints {
 		var times []time.Duration
 		for round := range w.requests + statsWarmups {
-			took, err := ask(ctx, fmt.Sprintf("%s/api/stats/%s?from=%s&to=%s%s", w.url, e.path, today, today, e.query), s.key)
+			took, err := ask(ctx, fmt.Sprintf("%s/api/stats/%s?from=%s&to=%s%s", w.url, e.path, today, today, e.query), s.Key)
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -26,6 +27,8 @@ import (
 type world struct {
 	sizes
 	dir    string
+	data   string // the server's
+	kept   bool   // data outlives this run
 	server *embedded.Server
 	db     *db.DB
 	owner  *pgxpool.Pool
@@ -34,12 +37,15 @@ type world struct {
 	stops  []func()
 }
 
-func newWorld(ctx context.Context, s sizes) (*world, error) {
+func newWorld(ctx context.Context, figure string, s sizes) (*world, error) {
 	dir, err := os.MkdirTemp("", "waypost-bench-")
 	if err != nil {
 		return nil, err
 	}
-	w := &world{sizes: s, dir: dir}
+	w := &world{sizes: s, dir: dir, data: filepath.Join(dir, "db")}
+	if w.kept = s.data != "" && strings.HasPrefix(figure, "stats"); w.kept {
+		w.data = filepath.Join(s.data, figure)
+	}
 	w.stops = append(w.stops, func() { _ = os.RemoveAll(dir) })
 	// Built first: what can't be built isn't worth loading a database for.
 	if err := errors.Join(w.build(ctx), w.open(ctx)); err != nil {
@@ -51,7 +57,7 @@ func newWorld(ctx context.Context, s sizes) (*world, error) {
 
 func (w *world) open(ctx context.Context) error {
 	var err error
-	w.server, err = embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(w.dir, "db"), Settings: map[string]string{
+	w.server, err = embedded.Start(ctx, embedded.Options{DataDir: w.data, Settings: map[string]string{
 		"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "15min",
 	}})
 	if err != nil {
@@ -59,7 +65,9 @@ func (w *world) open(ctx context.Context) error {
 	}
 	w.stops = append(w.stops, func() {
 		_ = w.server.Stop(context.WithoutCancel(ctx))
-		_ = embedded.Remove(context.WithoutCancel(ctx), filepath.Join(w.dir, "db"))
+		if !w.kept {
+			_ = embedded.Remove(context.WithoutCancel(ctx), w.data)
+		}
 	})
 	const name = "bench"
 	if err := w.server.EnsureDatabase(ctx, name); err != nil {
