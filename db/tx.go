@@ -17,6 +17,15 @@ func (d *DB) InTx(ctx context.Context, p identity.Principal, fn func(ctx context
 	return d.inTx(ctx, pgx.TxOptions{BeginQuery: begin("begin", p)}, fn)
 }
 
+// InIndexTx is InTx for a transaction whose statements look rows up by keys that
+// come as arrays: each is planned once per connection, as a loop over an index.
+// PostgreSQL would otherwise plan it anew each time, for more than it costs to run,
+// or keep a plan from when the table was small and scan it when it is large.
+func (d *DB) InIndexTx(ctx context.Context, p identity.Principal, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	const settings = "; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off"
+	return d.inTx(ctx, pgx.TxOptions{BeginQuery: begin("begin", p) + settings}, fn)
+}
+
 // InSnapshot runs fn in one REPEATABLE READ, READ ONLY transaction, so that all
 // of fn's queries see the same instant.
 func (d *DB) InSnapshot(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {

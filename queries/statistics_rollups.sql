@@ -68,11 +68,19 @@ from events
 where site_id = @site_id and occurred_at >= @starts_at and occurred_at < @ends_at
 having count(*) > 0;
 
--- name: InsertRollupSite :exec
-insert into rollup_sites (site_id) values (@site_id) on conflict do nothing;
-
 -- name: LockRollupSite :one
-select last_label from rollup_sites where site_id = @site_id for update;
+-- LockRollupSite returns how often the lock was taken.
+insert into rollup_sites (site_id, generation) values (@site_id, 1)
+on conflict (site_id) do update set generation = rollup_sites.generation + 1
+returning generation;
+
+-- name: FindRollupGeneration :one
+-- FindRollupGeneration returns how often the lock was taken so far.
+select coalesce(max(generation), 0)::bigint from rollup_sites where site_id = @site_id;
+
+-- name: FindLastRollupLabel :one
+-- FindLastRollupLabel is for who has the lock.
+select last_label from rollup_sites where site_id = @site_id;
 
 -- name: SetLastRollupLabel :exec
 update rollup_sites set last_label = @last_label where site_id = @site_id;
@@ -140,12 +148,16 @@ having count(*) >= case when d.ends_at < @now then 1 else @least::int end
 order by d.ends_at desc, h.site_id
 limit @max_rows;
 
--- name: LockStaleVisitors :many
--- LockStaleVisitors leaves out those who are being written.
-select visitor from session_heads
-where site_id = @site_id and day = @day and stale
+-- name: ListVisitorsToFold :many
+select visitor, edition from session_heads
+where site_id = @site_id and day = @day and stale and visitor > @after
 order by visitor
-limit @max_rows
+limit @max_rows;
+
+-- name: HoldVisitors :many
+-- HoldVisitors locks those whom nobody is writing just now.
+select visitor, edition from session_heads
+where site_id = @site_id and day = @day and visitor = any (@visitors::bigint[])
 for no key update skip locked;
 
 -- name: ClearStaleVisitors :exec

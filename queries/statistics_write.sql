@@ -28,30 +28,8 @@ select ensure_events_month(@instant);
 -- name: NextSessionIDs :many
 select nextval('sessions_id_seq')::bigint from generate_series(1, @count::int);
 
--- name: InsertSessionHeads :many
--- InsertSessionHeads locks the visitor days that nobody had seen and returns
--- them. In key order, like LockSessionHeads: so no two batches wait for each other.
-insert into session_heads (site_id, day, visitor, session_id, last_at)
-select h.site_id, h.day, h.visitor, h.session_id, h.last_at
-from (
-    select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@visitors::bigint[]) as visitor,
-           unnest(@session_ids::bigint[]) as session_id, unnest(@last_ats::timestamptz[]) as last_at
-) h
-order by h.site_id, h.day, h.visitor
-on conflict (site_id, day, visitor) do nothing
-returning site_id, day, visitor;
-
--- name: LockSessionHeads :many
-select h.*
-from (
-    select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@visitors::bigint[]) as visitor
-) k
-join session_heads h using (site_id, day, visitor)
-order by h.site_id, h.day, h.visitor
-for update of h;
-
 -- name: UpdateSessionHeads :exec
-update session_heads h set session_id = n.session_id, last_at = n.last_at, stale = true
+update session_heads h set session_id = n.session_id, last_at = n.last_at, stale = true, edition = h.edition + 1
 from (
     select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@visitors::bigint[]) as visitor,
            unnest(@session_ids::bigint[]) as session_id, unnest(@last_ats::timestamptz[]) as last_at
@@ -101,6 +79,8 @@ on conflict (site_id, day, id) do update set
 
 -- name: ExtendSessions :exec
 -- ExtendSessions adds to sessions what happened after everything that they hold.
+-- The visitor is compared too: without statistics, PostgreSQL may look a session up
+-- in the visitors' index.
 update sessions s set
     last_at = n.last_at, pageviews = s.pageviews + n.pageviews, events = s.events + n.events,
     entry_at = case when s.pageviews = 0 and n.pageviews > 0 then n.entry_at else s.entry_at end,
@@ -109,11 +89,12 @@ update sessions s set
     exit_path = case when n.pageviews > 0 then n.exit_path else s.exit_path end
 from (
     select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@ids::bigint[]) as id,
+           unnest(@visitors::bigint[]) as visitor,
            unnest(@last_ats::timestamptz[]) as last_at, unnest(@pageviews::int[]) as pageviews, unnest(@events::int[]) as events,
            unnest(@entry_ats::timestamptz[]) as entry_at, unnest(@entry_paths::text[]) as entry_path,
            unnest(@exit_ats::timestamptz[]) as exit_at, unnest(@exit_paths::text[]) as exit_path
 ) n
-where s.site_id = n.site_id and s.day = n.day and s.id = n.id;
+where s.site_id = n.site_id and s.day = n.day and s.id = n.id and s.visitor = n.visitor;
 
 -- name: DeleteSessions :exec
 delete from sessions s
@@ -133,6 +114,18 @@ where site_id = @site_id and day = @day and session_id = @from_session
 -- CopyEvents leaves the ids to the sequence, so that they count in the order of rows.
 insert into events (site_id, occurred_at, day, visitor, session_id, path, name, props)
 values (@site_id, @occurred_at, @day, @visitor, @session_id, @path, @name, @props);
+
+-- name: InsertEvents :exec
+-- InsertEvents is CopyEvents for few rows: slower for each, without COPY's round
+-- trips. An empty name or empty props stand for none.
+insert into events (site_id, occurred_at, day, visitor, session_id, path, name, props)
+select n.site_id, n.occurred_at, n.day, n.visitor, n.session_id, n.path, nullif(n.name, ''), nullif(n.props, '')::jsonb
+from (
+    select unnest(@site_ids::uuid[]) as site_id, unnest(@occurred_ats::timestamptz[]) as occurred_at,
+           unnest(@days::date[]) as day, unnest(@visitors::bigint[]) as visitor,
+           unnest(@session_ids::bigint[]) as session_id, unnest(@paths::text[]) as path,
+           unnest(@names::text[]) as name, unnest(@props::text[]) as props
+) n;
 
 -- name: BeginSiteImport :one
 insert into site_imports (site_id, run) values (@site_id, 1)

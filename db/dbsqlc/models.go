@@ -173,8 +173,9 @@ type RollupLabel struct {
 }
 
 type RollupSite struct {
-	SiteID    uuid.UUID
-	LastLabel int64
+	SiteID     uuid.UUID
+	Generation int64
+	LastLabel  int64
 }
 
 type RollupVisitor struct {
@@ -210,12 +211,15 @@ type Session struct {
 }
 
 type SessionHead struct {
-	SiteID    uuid.UUID
-	Day       time.Time
-	Visitor   int64
-	SessionID int64
-	LastAt    time.Time
-	Stale     bool
+	SiteID        uuid.UUID
+	Day           time.Time
+	Visitor       int64
+	SessionID     int64
+	LastAt        time.Time
+	Edition       int32
+	FormerSession *int64
+	FormerAt      *time.Time
+	Stale         bool
 }
 
 type SigningKey struct {

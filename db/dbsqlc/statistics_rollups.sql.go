@@ -113,6 +113,18 @@ func (q *Queries) FindDayExtent(ctx context.Context, db DBTX, siteID uuid.UUID, 
 	return i, err
 }
 
+const findLastRollupLabel = `-- name: FindLastRollupLabel :one
+select last_label from rollup_sites where site_id = $1
+`
+
+// FindLastRollupLabel is for who has the lock.
+func (q *Queries) FindLastRollupLabel(ctx context.Context, db DBTX, siteID uuid.UUID) (int64, error) {
+	row := db.QueryRow(ctx, findLastRollupLabel, siteID)
+	var last_label int64
+	err := row.Scan(&last_label)
+	return last_label, err
+}
+
 const findRollupDay = `-- name: FindRollupDay :one
 select site_id, day, first_at, last_at, pageviews, visitors, sessions, bounces, duration_us from rollup_days where site_id = $1 and day = $2
 `
@@ -132,6 +144,18 @@ func (q *Queries) FindRollupDay(ctx context.Context, db DBTX, siteID uuid.UUID, 
 		&i.DurationUs,
 	)
 	return i, err
+}
+
+const findRollupGeneration = `-- name: FindRollupGeneration :one
+select coalesce(max(generation), 0)::bigint from rollup_sites where site_id = $1
+`
+
+// FindRollupGeneration returns how often the lock was taken so far.
+func (q *Queries) FindRollupGeneration(ctx context.Context, db DBTX, siteID uuid.UUID) (int64, error) {
+	row := db.QueryRow(ctx, findRollupGeneration, siteID)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const findRollupLabels = `-- name: FindRollupLabels :many
@@ -187,6 +211,38 @@ func (q *Queries) FindSiteDay(ctx context.Context, db DBTX, siteID uuid.UUID, da
 	return i, err
 }
 
+const holdVisitors = `-- name: HoldVisitors :many
+select visitor, edition from session_heads
+where site_id = $1 and day = $2 and visitor = any ($3::bigint[])
+for no key update skip locked
+`
+
+type HoldVisitorsRow struct {
+	Visitor int64
+	Edition int32
+}
+
+// HoldVisitors locks those whom nobody is writing just now.
+func (q *Queries) HoldVisitors(ctx context.Context, db DBTX, siteID uuid.UUID, day time.Time, visitors []int64) ([]HoldVisitorsRow, error) {
+	rows, err := db.Query(ctx, holdVisitors, siteID, day, visitors)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []HoldVisitorsRow{}
+	for rows.Next() {
+		var i HoldVisitorsRow
+		if err := rows.Scan(&i.Visitor, &i.Edition); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertRollupBlock = `-- name: InsertRollupBlock :exec
 insert into rollup_blocks (site_id, level, first_day) values ($1, $2, $3)
 `
@@ -221,15 +277,6 @@ func (q *Queries) InsertRollupLabels(ctx context.Context, db DBTX, arg InsertRol
 		arg.Labels,
 		arg.Values,
 	)
-	return err
-}
-
-const insertRollupSite = `-- name: InsertRollupSite :exec
-insert into rollup_sites (site_id) values ($1) on conflict do nothing
-`
-
-func (q *Queries) InsertRollupSite(ctx context.Context, db DBTX, siteID uuid.UUID) error {
-	_, err := db.Exec(ctx, insertRollupSite, siteID)
 	return err
 }
 
@@ -763,15 +810,62 @@ func (q *Queries) ListVisitorPortions(ctx context.Context, db DBTX, siteID uuid.
 	return items, nil
 }
 
-const lockRollupSite = `-- name: LockRollupSite :one
-select last_label from rollup_sites where site_id = $1 for update
+const listVisitorsToFold = `-- name: ListVisitorsToFold :many
+select visitor, edition from session_heads
+where site_id = $1 and day = $2 and stale and visitor > $3
+order by visitor
+limit $4
 `
 
+type ListVisitorsToFoldParams struct {
+	SiteID  uuid.UUID
+	Day     time.Time
+	After   int64
+	MaxRows int32
+}
+
+type ListVisitorsToFoldRow struct {
+	Visitor int64
+	Edition int32
+}
+
+func (q *Queries) ListVisitorsToFold(ctx context.Context, db DBTX, arg ListVisitorsToFoldParams) ([]ListVisitorsToFoldRow, error) {
+	rows, err := db.Query(ctx, listVisitorsToFold,
+		arg.SiteID,
+		arg.Day,
+		arg.After,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListVisitorsToFoldRow{}
+	for rows.Next() {
+		var i ListVisitorsToFoldRow
+		if err := rows.Scan(&i.Visitor, &i.Edition); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockRollupSite = `-- name: LockRollupSite :one
+insert into rollup_sites (site_id, generation) values ($1, 1)
+on conflict (site_id) do update set generation = rollup_sites.generation + 1
+returning generation
+`
+
+// LockRollupSite returns how often the lock was taken.
 func (q *Queries) LockRollupSite(ctx context.Context, db DBTX, siteID uuid.UUID) (int64, error) {
 	row := db.QueryRow(ctx, lockRollupSite, siteID)
-	var last_label int64
-	err := row.Scan(&last_label)
-	return last_label, err
+	var generation int64
+	err := row.Scan(&generation)
+	return generation, err
 }
 
 const lockSiteDay = `-- name: LockSiteDay :one
@@ -798,35 +892,6 @@ func (q *Queries) LockSiteDay(ctx context.Context, db DBTX, siteID uuid.UUID, da
 		&i.State,
 	)
 	return i, err
-}
-
-const lockStaleVisitors = `-- name: LockStaleVisitors :many
-select visitor from session_heads
-where site_id = $1 and day = $2 and stale
-order by visitor
-limit $3
-for no key update skip locked
-`
-
-// LockStaleVisitors leaves out those who are being written.
-func (q *Queries) LockStaleVisitors(ctx context.Context, db DBTX, siteID uuid.UUID, day time.Time, maxRows int32) ([]int64, error) {
-	rows, err := db.Query(ctx, lockStaleVisitors, siteID, day, maxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []int64{}
-	for rows.Next() {
-		var visitor int64
-		if err := rows.Scan(&visitor); err != nil {
-			return nil, err
-		}
-		items = append(items, visitor)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const markSiteDaysDirty = `-- name: MarkSiteDaysDirty :exec

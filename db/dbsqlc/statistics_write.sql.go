@@ -80,17 +80,19 @@ update sessions s set
     exit_path = case when n.pageviews > 0 then n.exit_path else s.exit_path end
 from (
     select unnest($1::uuid[]) as site_id, unnest($2::date[]) as day, unnest($3::bigint[]) as id,
-           unnest($4::timestamptz[]) as last_at, unnest($5::int[]) as pageviews, unnest($6::int[]) as events,
-           unnest($7::timestamptz[]) as entry_at, unnest($8::text[]) as entry_path,
-           unnest($9::timestamptz[]) as exit_at, unnest($10::text[]) as exit_path
+           unnest($4::bigint[]) as visitor,
+           unnest($5::timestamptz[]) as last_at, unnest($6::int[]) as pageviews, unnest($7::int[]) as events,
+           unnest($8::timestamptz[]) as entry_at, unnest($9::text[]) as entry_path,
+           unnest($10::timestamptz[]) as exit_at, unnest($11::text[]) as exit_path
 ) n
-where s.site_id = n.site_id and s.day = n.day and s.id = n.id
+where s.site_id = n.site_id and s.day = n.day and s.id = n.id and s.visitor = n.visitor
 `
 
 type ExtendSessionsParams struct {
 	SiteIds    []uuid.UUID
 	Days       []time.Time
 	Ids        []int64
+	Visitors   []int64
 	LastAts    []time.Time
 	Pageviews  []int32
 	Events     []int32
@@ -101,11 +103,14 @@ type ExtendSessionsParams struct {
 }
 
 // ExtendSessions adds to sessions what happened after everything that they hold.
+// The visitor is compared too: without statistics, PostgreSQL may look a session up
+// in the visitors' index.
 func (q *Queries) ExtendSessions(ctx context.Context, db DBTX, arg ExtendSessionsParams) error {
 	_, err := db.Exec(ctx, extendSessions,
 		arg.SiteIds,
 		arg.Days,
 		arg.Ids,
+		arg.Visitors,
 		arg.LastAts,
 		arg.Pageviews,
 		arg.Events,
@@ -113,6 +118,44 @@ func (q *Queries) ExtendSessions(ctx context.Context, db DBTX, arg ExtendSession
 		arg.EntryPaths,
 		arg.ExitAts,
 		arg.ExitPaths,
+	)
+	return err
+}
+
+const insertEvents = `-- name: InsertEvents :exec
+insert into events (site_id, occurred_at, day, visitor, session_id, path, name, props)
+select n.site_id, n.occurred_at, n.day, n.visitor, n.session_id, n.path, nullif(n.name, ''), nullif(n.props, '')::jsonb
+from (
+    select unnest($1::uuid[]) as site_id, unnest($2::timestamptz[]) as occurred_at,
+           unnest($3::date[]) as day, unnest($4::bigint[]) as visitor,
+           unnest($5::bigint[]) as session_id, unnest($6::text[]) as path,
+           unnest($7::text[]) as name, unnest($8::text[]) as props
+) n
+`
+
+type InsertEventsParams struct {
+	SiteIds     []uuid.UUID
+	OccurredAts []time.Time
+	Days        []time.Time
+	Visitors    []int64
+	SessionIds  []int64
+	Paths       []string
+	Names       []string
+	Props       []string
+}
+
+// InsertEvents is CopyEvents for few rows: slower for each, without COPY's round
+// trips. An empty name or empty props stand for none.
+func (q *Queries) InsertEvents(ctx context.Context, db DBTX, arg InsertEventsParams) error {
+	_, err := db.Exec(ctx, insertEvents,
+		arg.SiteIds,
+		arg.OccurredAts,
+		arg.Days,
+		arg.Visitors,
+		arg.SessionIds,
+		arg.Paths,
+		arg.Names,
+		arg.Props,
 	)
 	return err
 }
@@ -138,60 +181,6 @@ func (q *Queries) InsertImportedLines(ctx context.Context, db DBTX, arg InsertIm
 		arg.Ordinals,
 	)
 	return err
-}
-
-const insertSessionHeads = `-- name: InsertSessionHeads :many
-insert into session_heads (site_id, day, visitor, session_id, last_at)
-select h.site_id, h.day, h.visitor, h.session_id, h.last_at
-from (
-    select unnest($1::uuid[]) as site_id, unnest($2::date[]) as day, unnest($3::bigint[]) as visitor,
-           unnest($4::bigint[]) as session_id, unnest($5::timestamptz[]) as last_at
-) h
-order by h.site_id, h.day, h.visitor
-on conflict (site_id, day, visitor) do nothing
-returning site_id, day, visitor
-`
-
-type InsertSessionHeadsParams struct {
-	SiteIds    []uuid.UUID
-	Days       []time.Time
-	Visitors   []int64
-	SessionIds []int64
-	LastAts    []time.Time
-}
-
-type InsertSessionHeadsRow struct {
-	SiteID  uuid.UUID
-	Day     time.Time
-	Visitor int64
-}
-
-// InsertSessionHeads locks the visitor days that nobody had seen and returns
-// them. In key order, like LockSessionHeads: so no two batches wait for each other.
-func (q *Queries) InsertSessionHeads(ctx context.Context, db DBTX, arg InsertSessionHeadsParams) ([]InsertSessionHeadsRow, error) {
-	rows, err := db.Query(ctx, insertSessionHeads,
-		arg.SiteIds,
-		arg.Days,
-		arg.Visitors,
-		arg.SessionIds,
-		arg.LastAts,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []InsertSessionHeadsRow{}
-	for rows.Next() {
-		var i InsertSessionHeadsRow
-		if err := rows.Scan(&i.SiteID, &i.Day, &i.Visitor); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const insertSiteDays = `-- name: InsertSiteDays :exec
@@ -343,43 +332,6 @@ func (q *Queries) ListVisitorSessions(ctx context.Context, db DBTX, siteIds []uu
 			&i.Device,
 			&i.Browser,
 			&i.Os,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const lockSessionHeads = `-- name: LockSessionHeads :many
-select h.site_id, h.day, h.visitor, h.session_id, h.last_at, h.stale
-from (
-    select unnest($1::uuid[]) as site_id, unnest($2::date[]) as day, unnest($3::bigint[]) as visitor
-) k
-join session_heads h using (site_id, day, visitor)
-order by h.site_id, h.day, h.visitor
-for update of h
-`
-
-func (q *Queries) LockSessionHeads(ctx context.Context, db DBTX, siteIds []uuid.UUID, days []time.Time, visitors []int64) ([]SessionHead, error) {
-	rows, err := db.Query(ctx, lockSessionHeads, siteIds, days, visitors)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []SessionHead{}
-	for rows.Next() {
-		var i SessionHead
-		if err := rows.Scan(
-			&i.SiteID,
-			&i.Day,
-			&i.Visitor,
-			&i.SessionID,
-			&i.LastAt,
-			&i.Stale,
 		); err != nil {
 			return nil, err
 		}
@@ -566,7 +518,7 @@ func (q *Queries) TouchImportedLines(ctx context.Context, db DBTX, arg TouchImpo
 }
 
 const updateSessionHeads = `-- name: UpdateSessionHeads :exec
-update session_heads h set session_id = n.session_id, last_at = n.last_at, stale = true
+update session_heads h set session_id = n.session_id, last_at = n.last_at, stale = true, edition = h.edition + 1
 from (
     select unnest($1::uuid[]) as site_id, unnest($2::date[]) as day, unnest($3::bigint[]) as visitor,
            unnest($4::bigint[]) as session_id, unnest($5::timestamptz[]) as last_at

@@ -63,20 +63,25 @@ create table sessions (
     browser      text        not null default '',
     os           text        not null default '',
     primary key (site_id, day, id)
-);
+) with (fillfactor = 80);
 create index sessions_started on sessions (site_id, started_at);
 create index sessions_visitor on sessions (site_id, day, visitor, started_at);
 
 -- One row per visitor and day: the lock under which its sessions are assigned,
--- and the newest of them.
+-- and the newest of them. edition counts the batches with events of the visitor
+-- after the first; the former columns are what the last such batch met. Rows are
+-- updated far more often than made, so pages keep room for that.
 create table session_heads (
-    site_id    uuid        not null,
-    day        date        not null,
-    visitor    bigint      not null,
-    session_id bigint      not null,
-    last_at    timestamptz not null,
+    site_id        uuid        not null,
+    day            date        not null,
+    visitor        bigint      not null,
+    session_id     bigint      not null,
+    last_at        timestamptz not null,
+    edition        integer     not null default 0,
+    former_session bigint,
+    former_at      timestamptz,
     primary key (site_id, day, visitor)
-);
+) with (fillfactor = 60);
 
 -- The import that may write: a newer one takes a site over by raising run, and
 -- every batch of an import checks, under a lock of this row, that run is its own.

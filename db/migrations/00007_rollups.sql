@@ -3,9 +3,11 @@
 
 -- +goose Up
 
--- The lock under which a site's rollups are written, and the last label's id.
+-- The lock under which a site's rollups are written, how often it was taken, and
+-- the last label's id.
 create table rollup_sites (
     site_id    uuid   primary key,
+    generation bigint not null default 0,
     last_label bigint not null default 0
 );
 
@@ -81,6 +83,8 @@ create table rollup_visitors (
 );
 
 -- Whether the visitor did something since it was folded into the day's rollups.
+-- Folding locks nobody out: by the edition it sees whether there was something
+-- meanwhile.
 alter table session_heads add column stale boolean not null default true;
 create index session_heads_stale on session_heads (site_id, day, visitor) where stale;
 

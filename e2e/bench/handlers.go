@@ -44,12 +44,14 @@ func (w *world) serveHandlers(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), envHandlers+"="+address, "DATABASE_URL="+w.server.AppURL("bench"), "WAYPOST_URL="+w.url,
 		"WAYPOST_SECRET_KEY=0123456789abcdef0123456789abcdef", "WAYPOST_LOG_LEVEL=error", "WAYPOST_LOG_FORMAT=json",
+		"WAYPOST_KEY_RATE=0", "WAYPOST_SITE_RATE=0", "WAYPOST_ADDRESS_RATE=0",
 		"PAYMENT_WEBHOOK_SECRET="+webhookSecret, envProfile+"="+w.profile)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	w.service = cmd.Process.Pid
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	w.stops = append(w.stops, func() {
@@ -90,9 +92,17 @@ func runHandlers(ctx context.Context, address string) error {
 	}
 	defer d.Close()
 	noop := func(context.Context, *webhook.Delivery) error { return nil }
+	effect := func(ctx context.Context, d *webhook.Delivery) error {
+		tx, err := d.Tx(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, insertEffect, d.Event.ID)
+		return err
+	}
 	a, err := app.New(ctx, app.Options{
 		Config: c, DB: d, Logger: slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})), LookupSecret: os.Getenv,
-		Bindings: []webhook.Binding{webhook.Handle("payment", typeNoop, noop)},
+		Bindings: []webhook.Binding{webhook.Handle("payment", typeNoop, noop), webhook.Handle("payment", typeEffect, effect)},
 	})
 	if err != nil {
 		return err

@@ -116,9 +116,11 @@ func (w *world) load(ctx context.Context, s *loadedSite, seed uint64, n, days in
 		return err
 	}
 	atSealed := time.Now()
-	folded, err := r.FoldBusy(ctx)
-	if err != nil {
-		return err
+	folded := 0
+	for n := 1; n > 0; folded += n {
+		if n, err = r.FoldBusy(ctx); err != nil {
+			return err
+		}
 	}
 	_, err = w.owner.Exec(ctx, `vacuum (analyze) rollup_days, rollup_hours, rollup_counts, rollup_labels, rollup_blocks, rollup_visitors, session_heads`)
 	fmt.Printf("   %d events over %d days: loaded in %v, %d days sealed in %v, %d visitors folded in %v\n", s.Events, days,

@@ -32,6 +32,8 @@ type figure struct {
 var figures = []figure{
 	{"webhooks", "webhook deliveries/s over HTTP without a handler, against bare single-row INSERTs", webhooksFigure},
 	{"webhooks-noop", "webhook deliveries/s over HTTP with a no-op handler, against INSERT, then UPDATE", webhooksNoopFigure},
+	{"webhooks-effect", "the same with a handler that writes in the event's transaction, against INSERT, then that and UPDATE", webhooksEffectFigure},
+	{"overload", "more webhooks than can be stored, for minutes: memory, refusals, and whether each 200 has its row", overloadFigure},
 	{"collect", "collected events/s over HTTP, durable before 202, against COPY of the same rows", collectFigure},
 	{"stats", "each stats endpoint over 12 months, against the same with a tenth of the events", statsFigure},
 	{"stats-open-day", "each stats endpoint over a day that goes on", openDayFigure},
@@ -45,7 +47,8 @@ type sizes struct {
 	collect  time.Duration
 	webhooks time.Duration
 	explains bool
-	profile  string // where the service that takes webhooks writes its CPU profile
+	overload time.Duration
+	profile  string // where the service that takes webhooks or events writes its CPU profile
 	data     string // keeps the databases of the statistics' figures; empty for none
 }
 
@@ -64,7 +67,8 @@ func main() {
 	flag.IntVar(&s.requests, "requests", 200, "requests to each endpoint")
 	flag.DurationVar(&s.collect, "collect", 10*time.Second, "how long hits are collected in each round")
 	flag.DurationVar(&s.webhooks, "webhooks", 8*time.Second, "how long webhooks are delivered in each round")
-	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks")
+	flag.DurationVar(&s.overload, "overload", 5*time.Minute, "how long too many webhooks are delivered")
+	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks or events")
 	flag.StringVar(&s.data, "data", "", "directory that keeps the filled databases of the statistics' figures for the next run")
 	flag.BoolVar(&s.explains, "explain", false, "print the plans of the statistics' queries")
 	flag.Parse()

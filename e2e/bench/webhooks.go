@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -30,6 +31,7 @@ const (
 
 	typeUnhandled = "bench.unhandled"
 	typeNoop      = "bench.noop"
+	typeEffect    = "bench.effect"
 
 	// webhookLatency is the most that p99 may be of the limit's.
 	webhookLatency = 1.5
@@ -43,6 +45,16 @@ func webhooksFigure(ctx context.Context, w *world) error {
 // webhooksNoopFigure holds deliveries with a handler against INSERT, then UPDATE.
 func webhooksNoopFigure(ctx context.Context, w *world) error {
 	return w.compareWebhooks(ctx, typeNoop, 1.3, insertThenUpdate)
+}
+
+// webhooksEffectFigure holds deliveries whose handler writes a row in the event's
+// transaction against INSERT, then that row and UPDATE in one transaction. Nothing
+// is promised of it: each such delivery pays for a transaction of its own.
+func webhooksEffectFigure(ctx context.Context, w *world) error {
+	if _, err := w.owner.Exec(ctx, `create table bench_effects (event uuid primary key); grant insert on bench_effects to waypost_app`); err != nil {
+		return err
+	}
+	return w.compareWebhooks(ctx, typeEffect, 0, insertThenEffect)
 }
 
 // rate is what one round of 64 workers did.
@@ -230,7 +242,8 @@ const (
 		values ($1, 'payment', $2, $3, 'processed', $4, $4, $5, $6, $7)`
 	insertPending = `insert into webhook_events (id, provider, event_type, external_id, status, created_at, raw, raw_sha256, headers, lease_id, lease_until, attempts, tries, attempt_at)
 		values ($1, 'payment', $2, $3, 'pending', $4, $5, $6, $7, $1, now() + interval '20 seconds', 1, 1, now())`
-	updateEvent = `update webhook_events set status = 'processed', processed_at = $2, attempt_ms = 0.1, lease_id = null, lease_until = null
+	insertEffect = `insert into bench_effects (event) values ($1)`
+	updateEvent  = `update webhook_events set status = 'processed', processed_at = $2, attempt_ms = 0.1, lease_id = null, lease_until = null
 		where id = $1 and lease_id = $1`
 	eventHeaders = `{"Content-Length":["1024"],"Content-Type":["application/json"],"Payment-Signature":["[redacted]"],"User-Agent":["bench"]}`
 )
@@ -247,6 +260,21 @@ func insertThenUpdate(ctx context.Context, pool *pgxpool.Pool, d delivery) error
 	}
 	_, err := pool.Exec(ctx, updateEvent, d.id, time.Now())
 	return err
+}
+
+// insertThenEffect is the limit with a handler that writes: the row, a commit, the
+// effect and the outcome, a commit.
+func insertThenEffect(ctx context.Context, pool *pgxpool.Pool, d delivery) error {
+	if err := writeEvent(ctx, pool, insertPending, d); err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, insertEffect, d.id); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, updateEvent, d.id, time.Now())
+		return err
+	})
 }
 
 func writeEvent(ctx context.Context, pool *pgxpool.Pool, sql string, d delivery) error {

@@ -26,15 +26,16 @@ import (
 // migrated database in it, and waypost, once it is started.
 type world struct {
 	sizes
-	dir    string
-	data   string // the server's
-	kept   bool   // data outlives this run
-	server *embedded.Server
-	db     *db.DB
-	owner  *pgxpool.Pool
-	sites  *site.Service
-	url    string // of waypost
-	stops  []func()
+	dir     string
+	data    string // the server's
+	kept    bool   // data outlives this run
+	server  *embedded.Server
+	db      *db.DB
+	owner   *pgxpool.Pool
+	sites   *site.Service
+	url     string // of waypost
+	service int    // its process
+	stops   []func()
 }
 
 func newWorld(ctx context.Context, figure string, s sizes) (*world, error) {
@@ -123,6 +124,7 @@ func (w *world) serve(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	w.service = cmd.Process.Pid
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	w.stops = append(w.stops, func() {

@@ -178,7 +178,7 @@ func (i *Ingester) flushBatches(ctx context.Context, batches []reportedBatch) ([
 		}
 	}
 	sites := slices.SortedFunc(maps.Keys(bySite), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	err := i.o.DB.InTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
+	err := i.o.DB.InIndexTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
 		var events []event
 		for _, id := range sites {
 			claimed, err := claimReported(ctx, tx, i.write.sessions.q, id, batches, bySite[id])

@@ -215,7 +215,7 @@ func (run *importRun) store(ctx context.Context, b lineBatch) error {
 		if err != nil {
 			return err
 		}
-		err = run.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		err = run.o.DB.InIndexTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 			fresh, err := run.claim(ctx, tx, b.hashes, events)
 			if err != nil {
 				return err

@@ -181,7 +181,7 @@ func (i *Ingester) Close() error {
 
 // flush is one shared transaction of hits of any sites.
 func (i *Ingester) flush(ctx context.Context, batch []event) ([]struct{}, error) {
-	err := i.o.DB.InTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
+	err := i.o.DB.InIndexTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
 		return i.write.sessions.write(ctx, tx, batch)
 	})
 	return make([]struct{}, len(batch)), err
@@ -210,7 +210,7 @@ func newRecorder(d *db.DB, secrets ImportSecrets, now func() time.Time, random i
 		db: d, q: q, secrets: secrets, now: now, random: random,
 		recent: make(map[uuid.UUID][]saltedDay), months: make(map[time.Time]bool),
 	}
-	return recorder{db: d, clients: clients, days: days, sessions: sessionStore{q: q, gap: gap}}, nil
+	return recorder{db: d, clients: clients, days: days, sessions: sessionStore{q: q, ids: new(sessionIDs), gap: gap}}, nil
 }
 
 // place gives visits their site days and visitors. Addresses and user agents end here.
@@ -241,7 +241,7 @@ func (r recorder) store(ctx context.Context, s site.Site, visits []visit) error 
 	if err != nil {
 		return err
 	}
-	return r.db.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	return r.db.InIndexTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		return r.sessions.write(ctx, tx, events)
 	})
 }

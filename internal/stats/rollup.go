@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -91,6 +93,9 @@ func (o RollupsOptions) withDefaults() RollupsOptions {
 type Rollups struct {
 	o RollupsOptions
 	q *dbsqlc.Queries
+
+	folding  sync.Mutex
+	foldedTo map[siteDate]int64 // the last visitor, where a pass left off; guarded by folding
 }
 
 // NewRollups makes a Rollups, or says what its options lack.
@@ -98,15 +103,16 @@ func NewRollups(o RollupsOptions) (*Rollups, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Rollups{o: o.withDefaults(), q: dbsqlc.New()}, nil
+	return &Rollups{o: o.withDefaults(), q: dbsqlc.New(), foldedTo: make(map[siteDate]int64)}, nil
 }
 
 const (
 	// daysPerSweep is how many days one call of SealDue or FoldBusy takes on.
 	daysPerSweep = 1000
-	// foldVisitors is how many visitors are folded in one transaction, and so for how
-	// many at most an event may have to wait for a moment.
+	// foldVisitors is how many visitors are folded in one transaction.
 	foldVisitors = 1000
+	// foldPass is how many visitors one call of FoldBusy takes on.
+	foldPass = 8000
 )
 
 // QueueDue queues a job for each day that SealDue would seal, in a lane of their
@@ -160,9 +166,15 @@ func (r *Rollups) Rebuild(ctx context.Context, siteID uuid.UUID, day time.Time) 
 	return r.seal(ctx, siteID, day, true)
 }
 
-// FoldBusy folds the visitors of open days, where enough of them wait for it and
-// wherever the day has ended, and returns how many.
+// FoldBusy folds visitors of open days, where enough of them wait for it and
+// wherever the day has ended, and returns how many: at most foldPass, so that what
+// it takes from collecting is bounded. The next pass goes on behind the last. While
+// another pass of this process goes on, it does nothing.
 func (r *Rollups) FoldBusy(ctx context.Context) (int, error) {
+	if !r.folding.TryLock() {
+		return 0, nil
+	}
+	defer r.folding.Unlock()
 	now := r.o.Now()
 	days, err := r.q.ListDaysToFold(ctx, r.o.DB.Pool(), dbsqlc.ListDaysToFoldParams{
 		EndedAfter: now.Add(-saltLife), Now: now, Least: int32(r.o.FoldFrom), MaxRows: daysPerSweep,
@@ -172,23 +184,34 @@ func (r *Rollups) FoldBusy(ctx context.Context) (int, error) {
 	}
 	total := 0
 	for _, d := range days {
-		for {
-			n, err := r.fold(ctx, d.SiteID, d.Day.UTC())
-			total += n
-			if err != nil {
+		key := siteDate{d.SiteID, d.Day.UTC()}
+		last, resumed := r.foldedTo[key]
+		if !resumed {
+			last = math.MinInt64
+		}
+		for n := foldVisitors; n == foldVisitors; total += n {
+			if total >= foldPass {
+				r.foldedTo[key] = last
+				return total, nil
+			}
+			if last, n, err = r.fold(ctx, key.site, key.day, last); err != nil {
 				return total, err
 			}
-			if n < foldVisitors {
-				break
-			}
 		}
+		delete(r.foldedTo, key)
 	}
 	return total, nil
 }
 
+// lockedSite is a site whose rollups nobody else writes.
+type lockedSite struct {
+	site.Site
+	generation int64 // how often the lock was taken
+}
+
 // locked runs f in a transaction under the site's lock. A site that is gone has
 // nothing to do.
-func (r *Rollups) locked(ctx context.Context, siteID uuid.UUID, f func(ctx context.Context, tx pgx.Tx, s site.Site) error) error {
+func (r *Rollups) locked(ctx context.Context, siteID uuid.UUID, f func(ctx context.Context, tx pgx.Tx, s lockedSite) error) error {
 	s, err := r.o.Sites.Find(ctx, siteID)
 	if fault.KindOf(err) == fault.NotFound {
 		return nil
@@ -200,13 +223,11 @@ func (r *Rollups) locked(ctx context.Context, siteID uuid.UUID, f func(ctx conte
 		if _, err := tx.Exec(ctx, "set local plan_cache_mode = force_custom_plan"); err != nil {
 			return err
 		}
-		if err := r.q.InsertRollupSite(ctx, tx, siteID); err != nil {
+		generation, err := r.q.LockRollupSite(ctx, tx, siteID)
+		if err != nil {
 			return err
 		}
-		if _, err := r.q.LockRollupSite(ctx, tx, siteID); err != nil {
-			return err
-		}
-		return f(ctx, tx, s)
+		return f(ctx, tx, lockedSite{Site: s, generation: generation})
 	})
 }
 

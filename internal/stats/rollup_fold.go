@@ -9,95 +9,152 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbsqlc"
-	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/fault"
 )
 
-// fold brings up to foldVisitors stale visitors of an open day into its rollups and
-// returns how many they were.
-func (r *Rollups) fold(ctx context.Context, siteID uuid.UUID, day time.Time) (int, error) {
-	folded := 0
-	err := r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s site.Site) error {
+// fold brings up to foldVisitors stale visitors of an open day, in order from the
+// one behind after, into its rollups. It returns the last of them and how many
+// they were. They are read before the lock is taken, which so is short; when
+// somebody else had the lock meanwhile, nothing is folded.
+func (r *Rollups) fold(ctx context.Context, siteID uuid.UUID, day time.Time, after int64) (int64, int, error) {
+	last, folded := after, 0
+	err := func() error {
+		stale, err := r.readStale(ctx, siteID, day, after)
+		if err != nil || len(stale.visitors) == 0 {
+			return err
+		}
+		return r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s lockedSite) error {
+			row, err := r.q.FindSiteDay(ctx, tx, siteID, day)
+			if err != nil {
+				return err
+			}
+			if s.generation != stale.generation+1 || row.State != stateOpen {
+				return nil
+			}
+			w := dayWriter{Rollups: r, tx: tx, siteID: siteID, day: stale.day}
+			if err := w.fold(ctx, stale); err != nil {
+				return err
+			}
+			last, folded = stale.visitors[len(stale.visitors)-1], len(stale.visitors)
+			return r.o.Step("fold: commit")
+		})
+	}()
+	if err != nil {
+		return after, 0, fmt.Errorf("stats: fold %s of site %s: %w", day.Format(time.DateOnly), siteID, err)
+	}
+	return last, folded, nil
+}
+
+// staleVisitors are what some visitors of a day had done at one instant.
+type staleVisitors struct {
+	day        siteDay
+	generation int64 // of the site's lock
+	visitors   []int64
+	editions   map[int64]int32
+	portions   map[int64]*rawPortion
+}
+
+// readStale locks nobody: whoever writes goes on, and gets an edition that the end
+// of the fold leaves alone.
+func (r *Rollups) readStale(ctx context.Context, siteID uuid.UUID, day time.Time, after int64) (staleVisitors, error) {
+	v := staleVisitors{editions: make(map[int64]int32)}
+	if err := r.o.Step("fold: read"); err != nil {
+		return v, err
+	}
+	s, err := r.o.Sites.Find(ctx, siteID)
+	if err != nil {
+		if fault.KindOf(err) == fault.NotFound {
+			err = nil // nothing is left to fold
+		}
+		return v, err
+	}
+	return v, r.o.DB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "set local plan_cache_mode = force_custom_plan"); err != nil {
+			return err
+		}
 		row, err := r.q.FindSiteDay(ctx, tx, siteID, day)
 		if err != nil {
 			return err
 		}
-		if row.State != stateOpen { // sealed in between; sealing needs the site's lock
-			return nil
+		v.day = r.siteDay(s, row.Day, row.StartsAt, row.EndsAt)
+		if v.generation, err = r.q.FindRollupGeneration(ctx, tx, siteID); err != nil {
+			return err
 		}
-		d := r.siteDay(s, row.Day, row.StartsAt, row.EndsAt)
-		w := dayWriter{Rollups: r, tx: tx, siteID: siteID, day: d}
-		folded, err = w.fold(ctx)
+		rows, err := r.q.ListVisitorsToFold(ctx, tx, dbsqlc.ListVisitorsToFoldParams{SiteID: siteID, Day: v.day.day, After: after, MaxRows: foldVisitors})
 		if err != nil {
 			return err
 		}
-		return r.o.Step("fold: commit")
+		for _, row := range rows {
+			v.visitors, v.editions[row.Visitor] = append(v.visitors, row.Visitor), row.Edition
+		}
+		v.portions, err = loadPortions(ctx, r.q, tx, siteID, v.day, v.visitors)
+		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("stats: fold %s of site %s: %w", day.Format(time.DateOnly), siteID, err)
-	}
-	return folded, nil
 }
 
-func (w *dayWriter) fold(ctx context.Context) (int, error) {
-	if err := w.o.Step("fold: lock"); err != nil {
-		return 0, err
-	}
-	// A visitor whose row is locked doesn't change until this transaction ends, and
-	// what it did before is visible to the queries that follow.
-	visitors, err := w.q.LockStaleVisitors(ctx, w.tx, w.siteID, w.day.day, foldVisitors)
-	if err != nil || len(visitors) == 0 {
-		return 0, err
-	}
-	raw, err := loadPortions(ctx, w.q, w.tx, w.siteID, w.day, visitors)
-	if err != nil {
-		return 0, err
-	}
+func (w *dayWriter) fold(ctx context.Context, stale staleVisitors) error {
 	dictionary := newDictionary(w.q, w.tx, w.siteID)
 	var texts []labelText
-	for _, of := range raw {
+	for _, of := range stale.portions {
 		texts = of.texts(texts)
 	}
 	if err := dictionary.intern(ctx, texts); err != nil {
-		return 0, err
+		return err
 	}
 	change := newPortion()
-	former, err := w.q.ListVisitorPortions(ctx, w.tx, w.siteID, w.day.day, visitors)
+	former, err := w.q.ListVisitorPortions(ctx, w.tx, w.siteID, w.day.day, stale.visitors)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for _, row := range former {
 		p, err := unpackPortion(row.Portion)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		change.add(p, -1)
 	}
-	saved := dbsqlc.SaveVisitorPortionsParams{SiteID: w.siteID, Day: w.day.day, Visitors: visitors}
-	for _, v := range visitors {
-		p := raw[v].resolve(dictionary)
+	saved := dbsqlc.SaveVisitorPortionsParams{SiteID: w.siteID, Day: w.day.day, Visitors: stale.visitors}
+	for _, v := range stale.visitors {
+		p := stale.portions[v].resolve(dictionary)
 		packed, err := p.pack()
 		if err != nil {
-			return 0, err
+			return err
 		}
 		saved.Portions = append(saved.Portions, packed)
 		change.add(p, 1)
 	}
 	if err := w.o.Step("fold: portions"); err != nil {
-		return 0, err
+		return err
 	}
 	if err := w.q.SaveVisitorPortions(ctx, w.tx, saved); err != nil {
-		return 0, err
+		return err
 	}
 	if err := w.o.Step("fold: rollups"); err != nil {
-		return 0, err
+		return err
 	}
 	if err := w.change(ctx, change); err != nil {
-		return 0, err
+		return err
 	}
 	if err := w.o.Step("fold: stale"); err != nil {
-		return 0, err
+		return err
 	}
-	return len(visitors), w.q.ClearStaleVisitors(ctx, w.tx, w.siteID, w.day.day, visitors)
+	return w.clearStale(ctx, stale)
+}
+
+// clearStale marks those as folded who did nothing since they were read. It waits
+// for nobody: who is being written just now stays stale.
+func (w *dayWriter) clearStale(ctx context.Context, stale staleVisitors) error {
+	held, err := w.q.HoldVisitors(ctx, w.tx, w.siteID, w.day.day, stale.visitors)
+	if err != nil {
+		return err
+	}
+	var folded []int64
+	for _, h := range held {
+		if stale.editions[h.Visitor] == h.Edition {
+			folded = append(folded, h.Visitor)
+		}
+	}
+	return w.q.ClearStaleVisitors(ctx, w.tx, w.siteID, w.day.day, folded)
 }
 
 // change adds a difference to the day's rollups.

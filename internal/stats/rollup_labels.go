@@ -68,7 +68,7 @@ func (d *dictionary) intern(ctx context.Context, texts []labelText) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	last, err := d.queries.LockRollupSite(ctx, d.tx, d.siteID)
+	last, err := d.queries.FindLastRollupLabel(ctx, d.tx, d.siteID)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbsqlc"
-	"github.com/waypost/waypost/internal/site"
 )
 
 // States of a site day.
@@ -31,7 +30,7 @@ var cappedDimensions = []Dimension{
 // seal counts a day anew from its events and seals it; a day that is sealed only
 // if again is set.
 func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time, again bool) error {
-	return r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s site.Site) error {
+	return r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s lockedSite) error {
 		// Whoever writes into the day has committed once this lock is had, and the
 		// queries that follow see it.
 		row, err := r.q.LockSiteDay(ctx, tx, siteID, day)
@@ -41,7 +40,7 @@ func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time, aga
 		if err != nil {
 			return err
 		}
-		d := r.siteDay(s, row.Day, row.StartsAt, row.EndsAt)
+		d := r.siteDay(s.Site, row.Day, row.StartsAt, row.EndsAt)
 		w := dayWriter{Rollups: r, tx: tx, siteID: siteID, day: d}
 		for _, step := range []struct {
 			name string

@@ -357,7 +357,7 @@ func TestADictionaryKeepsItsIDs(t *testing.T) {
 	var ids map[labelText]int64
 	for round := range 2 {
 		err := pgx.BeginFunc(t.Context(), d.Pool(), func(tx pgx.Tx) error {
-			if err := q.InsertRollupSite(t.Context(), tx, site); err != nil {
+			if _, err := q.LockRollupSite(t.Context(), tx, site); err != nil {
 				return err
 			}
 			dict := newDictionary(q, tx, site)

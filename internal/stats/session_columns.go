@@ -3,6 +3,8 @@ package stats
 import (
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/waypost/waypost/db/dbsqlc"
 )
 
@@ -28,7 +30,8 @@ func (w *sessionWriter) save(key visitorDay, s session, members []int) {
 func (w *sessionWriter) extend(key visitorDay, id int64, s segment) {
 	w.give(s.members, id)
 	p := &w.extends
-	p.SiteIds, p.Days, p.Ids = append(p.SiteIds, key.site), append(p.Days, key.day), append(p.Ids, id)
+	p.SiteIds, p.Days, p.Visitors = append(p.SiteIds, key.site), append(p.Days, key.day), append(p.Visitors, key.visitor)
+	p.Ids = append(p.Ids, id)
 	p.LastAts = append(p.LastAts, s.last)
 	p.Pageviews, p.Events = append(p.Pageviews, s.pageviews), append(p.Events, s.events)
 	p.EntryAts, p.EntryPaths = append(p.EntryAts, s.entryAt), append(p.EntryPaths, s.entryPath)
@@ -40,6 +43,34 @@ func (w *sessionWriter) head(key visitorDay, newest session) {
 	p := &w.heads
 	p.SiteIds, p.Days, p.Visitors = append(p.SiteIds, key.site), append(p.Days, key.day), append(p.Visitors, key.visitor)
 	p.SessionIds, p.LastAts = append(p.SessionIds, newest.id), append(p.LastAts, newest.last)
+}
+
+// rows are the batch's events.
+func (w *sessionWriter) rows() []dbsqlc.CopyEventsParams {
+	rows := make([]dbsqlc.CopyEventsParams, len(w.batch))
+	for i, e := range w.batch {
+		rows[i] = dbsqlc.CopyEventsParams{
+			SiteID: e.key.site, OccurredAt: e.at, Day: e.key.day, Visitor: e.key.visitor, SessionID: w.of[i], Path: e.path, Props: e.props,
+		}
+		if e.name != "" {
+			rows[i].Name = &e.name
+		}
+	}
+	return rows
+}
+
+// columns are the same as one array for each column.
+func (w *sessionWriter) columns() dbsqlc.InsertEventsParams {
+	n := len(w.batch)
+	p := dbsqlc.InsertEventsParams{
+		SiteIds: make([]uuid.UUID, n), OccurredAts: make([]time.Time, n), Days: make([]time.Time, n), Visitors: make([]int64, n),
+		SessionIds: w.of, Paths: make([]string, n), Names: make([]string, n), Props: make([]string, n),
+	}
+	for i, e := range w.batch {
+		p.SiteIds[i], p.OccurredAts[i], p.Days[i], p.Visitors[i] = e.key.site, e.at, e.key.day, e.key.visitor
+		p.Paths[i], p.Names[i], p.Props[i] = e.path, e.name, string(e.props)
+	}
+	return p
 }
 
 func sessionOf(r dbsqlc.Session) session {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/site"
 )
@@ -19,20 +20,17 @@ import (
 // circle. Ids of events are drawn under the lock, so those of one visitor count
 // in order of arrival.
 type sessionStore struct {
-	q *dbsqlc.Queries
+	q   *dbsqlc.Queries
+	ids *sessionIDs
 	// gap is the longest time between two events of one session.
 	gap time.Duration
 }
 
-// write stores batch in tx, which is READ COMMITTED: what another batch
-// committed while this one waited for a lock must be visible.
+// write stores batch in tx, a db.InIndexTx: what another batch committed while
+// this one waited for a lock must be visible.
 func (s sessionStore) write(ctx context.Context, tx pgx.Tx, batch []event) error {
 	if len(batch) == 0 {
 		return nil
-	}
-	// A plan made while a table was small would go on scanning it when it is large.
-	if _, err := tx.Exec(ctx, "set local plan_cache_mode = force_custom_plan"); err != nil {
-		return err
 	}
 	if err := s.shareDays(ctx, tx, batch); err != nil {
 		return err
@@ -74,6 +72,9 @@ type siteDate struct {
 	day  time.Time
 }
 
+// copyFrom is the number of events from which COPY takes less time than INSERT.
+const copyFrom = 256
+
 // sessionWriter is the work on one batch.
 type sessionWriter struct {
 	sessionStore
@@ -81,7 +82,7 @@ type sessionWriter struct {
 	batch  []event
 	of     []int64 // the session of each event
 	folded map[visitorDay][]segment
-	ids    []int64 // numbers for new sessions, not yet given
+	free   []int64 // numbers for new sessions, not yet given
 
 	saves    dbsqlc.SaveSessionsParams
 	extends  dbsqlc.ExtendSessionsParams
@@ -112,84 +113,49 @@ func (w *sessionWriter) assign(ctx context.Context) error {
 	for _, of := range w.folded {
 		segments += len(of)
 	}
-	var err error
-	if w.ids, err = w.q.NextSessionIDs(ctx, w.tx, int32(segments)); err != nil {
-		return err
-	}
-	if err := w.insertHeads(ctx); err != nil {
-		return err
-	}
-	if len(w.folded) == 0 {
-		return nil
-	}
-	heads, err := w.lockHeads(ctx)
+	ids, err := w.ids.take(ctx, w.q, w.tx, segments)
 	if err != nil {
 		return err
 	}
+	defer func() { w.ids.giveBack(w.free) }()
 	var back keys // visitors with an event from before their newest session's end
+	heads, numbered, err := w.touch(ctx, ids)
+	if err != nil {
+		return err
+	}
 	for _, h := range heads {
-		key := visitorDay{site: h.SiteID, day: h.Day.UTC(), visitor: h.Visitor}
-		if w.folded[key][0].started.Before(h.LastAt) {
-			back.add(key)
-			continue
+		ids := numbered[h.key]
+		switch {
+		case h.isNew:
+			w.begin(h.key, ids)
+		case w.folded[h.key][0].started.Before(h.formerAt):
+			back.add(h.key)
+			w.free = append(w.free, ids...)
+		default:
+			w.follow(h.key, session{id: h.formerSession, summary: summary{last: h.formerAt}}, ids)
 		}
-		w.follow(key, session{id: h.SessionID, summary: summary{last: h.LastAt}})
 	}
 	return w.merge(ctx, back)
 }
 
-// insertHeads makes the rows of visitors that nobody has seen that day. All of
-// their sessions are new, and done with.
-func (w *sessionWriter) insertHeads(ctx context.Context) error {
-	var k keys
-	var p dbsqlc.InsertSessionHeadsParams
-	first := make(map[visitorDay][]int64, len(w.folded)) // the numbers that a visitor gets if new
-	for key, segments := range w.folded {
-		first[key], w.ids = w.ids[:len(segments)], w.ids[len(segments):]
-		newest := len(segments) - 1
-		k.add(key)
-		p.SessionIds, p.LastAts = append(p.SessionIds, first[key][newest]), append(p.LastAts, segments[newest].last)
+// begin is for a visitor that nobody has seen that day: all sessions are new.
+func (w *sessionWriter) begin(key visitorDay, ids []int64) {
+	for i, s := range w.folded[key] {
+		w.save(key, session{id: ids[i], summary: s.summary}, s.members)
 	}
-	p.SiteIds, p.Days, p.Visitors = k.sites, k.days, k.visitors
-	inserted, err := w.q.InsertSessionHeads(ctx, w.tx, p)
-	if err != nil {
-		return err
-	}
-	for _, row := range inserted {
-		key := visitorDay{site: row.SiteID, day: row.Day.UTC(), visitor: row.Visitor}
-		for i, s := range w.folded[key] {
-			w.save(key, session{id: first[key][i], summary: s.summary}, s.members)
-		}
-		delete(w.folded, key)
-		delete(first, key)
-	}
-	for _, unused := range first {
-		w.ids = append(w.ids, unused...)
-	}
-	return nil
-}
-
-func (w *sessionWriter) lockHeads(ctx context.Context) ([]dbsqlc.SessionHead, error) {
-	var k keys
-	for key := range w.folded {
-		k.add(key)
-	}
-	return w.q.LockSessionHeads(ctx, w.tx, k.sites, k.days, k.visitors)
 }
 
 // follow is the common case: everything happened after the newest session's
 // last event, so only the first segment can belong to that session.
-func (w *sessionWriter) follow(key visitorDay, newest session) {
-	for _, s := range w.folded[key] {
-		if s.started.Sub(newest.last) <= w.gap {
+func (w *sessionWriter) follow(key visitorDay, newest session, ids []int64) {
+	for i, s := range w.folded[key] {
+		if i == 0 && s.started.Sub(newest.last) <= w.gap {
 			w.extend(key, newest.id, s)
-			newest.last = s.last
+			w.free = append(w.free, ids[0])
 			continue
 		}
-		newest = session{id: w.newID(), summary: s.summary}
-		w.save(key, newest, s.members)
+		w.save(key, session{id: ids[i], summary: s.summary}, s.members)
 	}
-	w.head(key, newest)
 }
 
 // merge handles late events: it reads the visitors' sessions and puts the
@@ -228,8 +194,8 @@ func (w *sessionWriter) merge(ctx context.Context, k keys) error {
 }
 
 func (w *sessionWriter) newID() int64 {
-	id := w.ids[0]
-	w.ids = w.ids[1:]
+	id := w.free[0]
+	w.free = w.free[1:]
 	return id
 }
 
@@ -239,46 +205,47 @@ func (w *sessionWriter) give(members []int, id int64) {
 	}
 }
 
-// flush writes what assign decided.
+// flush writes what assign decided, in one round trip.
 func (w *sessionWriter) flush(ctx context.Context) error {
+	var p db.Pipeline
 	if len(w.saves.Ids) > 0 {
-		if err := w.q.SaveSessions(ctx, w.tx, w.saves); err != nil {
+		if err := w.q.SaveSessions(ctx, &p, w.saves); err != nil {
 			return err
 		}
 	}
 	if len(w.extends.Ids) > 0 {
-		if err := w.q.ExtendSessions(ctx, w.tx, w.extends); err != nil {
+		if err := w.q.ExtendSessions(ctx, &p, w.extends); err != nil {
 			return err
 		}
 	}
 	if len(w.heads.Visitors) > 0 {
-		if err := w.q.UpdateSessionHeads(ctx, w.tx, w.heads); err != nil {
+		if err := w.q.UpdateSessionHeads(ctx, &p, w.heads); err != nil {
 			return err
 		}
 	}
-	if err := w.absorb(ctx); err != nil {
+	if err := w.absorb(ctx, &p); err != nil {
 		return err
 	}
-	rows := make([]dbsqlc.CopyEventsParams, len(w.batch))
-	for i, e := range w.batch {
-		rows[i] = dbsqlc.CopyEventsParams{
-			SiteID: e.key.site, OccurredAt: e.at, Day: e.key.day, Visitor: e.key.visitor, SessionID: w.of[i], Path: e.path, Props: e.props,
+	if len(w.batch) < copyFrom {
+		if err := w.q.InsertEvents(ctx, &p, w.columns()); err != nil {
+			return err
 		}
-		if e.name != "" {
-			rows[i].Name = &e.name
-		}
+		return p.Send(ctx, w.tx)
 	}
-	_, err := w.q.CopyEvents(ctx, w.tx, rows)
+	if err := p.Send(ctx, w.tx); err != nil {
+		return err
+	}
+	_, err := w.q.CopyEvents(ctx, w.tx, w.rows())
 	return err
 }
 
 // absorb removes sessions that became part of another and hands their events over.
-func (w *sessionWriter) absorb(ctx context.Context) error {
+func (w *sessionWriter) absorb(ctx context.Context, p *db.Pipeline) error {
 	var sites []uuid.UUID
 	var days []time.Time
 	var ids []int64
 	for _, a := range w.absorbed {
-		err := w.q.MoveEvents(ctx, w.tx, dbsqlc.MoveEventsParams{
+		err := w.q.MoveEvents(ctx, p, dbsqlc.MoveEventsParams{
 			SiteID: a.key.site, Day: a.key.day, FromSession: a.from.id, ToSession: a.to, FirstAt: a.from.started, LastAt: a.from.last,
 		})
 		if err != nil {
@@ -289,5 +256,5 @@ func (w *sessionWriter) absorb(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return w.q.DeleteSessions(ctx, w.tx, sites, days, ids)
+	return w.q.DeleteSessions(ctx, p, sites, days, ids)
 }

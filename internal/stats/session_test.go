@@ -133,8 +133,8 @@ func split(t *rapid.T, events []event) [][]event {
 }
 
 func writeBatch(d *db.DB, batch []event) error {
-	return d.InTx(context.Background(), identity.System("test"), func(ctx context.Context, tx pgx.Tx) error {
-		return sessionStore{q: dbsqlc.New(), gap: defaultSessionGap}.write(ctx, tx, batch)
+	return d.InIndexTx(context.Background(), identity.System("test"), func(ctx context.Context, tx pgx.Tx) error {
+		return sessionStore{q: dbsqlc.New(), ids: new(sessionIDs), gap: defaultSessionGap}.write(ctx, tx, batch)
 	})
 }
 

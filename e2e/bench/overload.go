@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// overloadConns is far more than what may wait to be stored, in number and in
+	// bytes.
+	overloadConns = 3000
+	overloadBody  = 48 << 10
+	// overloadGrowth is the most that memory may grow from a sixth of the time on.
+	overloadGrowth = 1.1
+	overloadSteps  = 12
+)
+
+// overload counts what became of deliveries.
+type overload struct {
+	stored, refused, other atomic.Int64
+}
+
+// overloadFigure sends without end over thousands of connections, each its next
+// delivery when the last was answered, and watches the service's memory.
+func overloadFigure(ctx context.Context, w *world) error {
+	if err := w.serveHandlers(ctx); err != nil {
+		return err
+	}
+	var o overload
+	var senders sync.WaitGroup
+	until := time.Now().Add(w.overload)
+	failures := make(chan error, overloadConns)
+	for range overloadConns {
+		senders.Go(func() {
+			if err := w.overloadUntil(ctx, &o, until); err != nil {
+				failures <- err
+			}
+		})
+	}
+	var first, most int64
+	for step := range overloadSteps {
+		select {
+		case err := <-failures:
+			return err
+		case <-time.After(w.overload / overloadSteps):
+		}
+		memory := residentMemory(w.service)
+		fmt.Printf("   %3.0f s: %d MiB resident, %d stored, %d refused with 503, %d others\n",
+			(w.overload / overloadSteps * time.Duration(step+1)).Seconds(), memory>>20, o.stored.Load(), o.refused.Load(), o.other.Load())
+		switch {
+		case step == overloadSteps/6:
+			first = memory
+		case step > overloadSteps/6:
+			most = max(most, memory)
+		}
+	}
+	senders.Wait()
+	var rows int64
+	if err := w.owner.QueryRow(ctx, `select count(*) from webhook_events where status = 'processed'`).Scan(&rows); err != nil {
+		return err
+	}
+	growth := float64(most) / float64(max(first, 1))
+	fmt.Printf("   %d answers 200, %d rows, %d other answers %s; memory %.2f of what it was after a sixth of the time (<= %.1f) %s\n",
+		o.stored.Load(), rows, o.other.Load(), verdict(rows >= o.stored.Load() && o.other.Load() == 0), growth, overloadGrowth, verdict(growth <= overloadGrowth))
+	return nil
+}
+
+func (w *world) overloadUntil(ctx context.Context, o *overload, until time.Time) error {
+	address := strings.TrimPrefix(w.url, "http://")
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	answers := bufio.NewReader(conn)
+	for time.Now().Before(until) {
+		body := fmt.Appendf(nil, `{"id":"evt_%s","type":%q,"data":"%s"}`, uuid.Must(uuid.NewV7()), typeUnhandled, bytes.Repeat([]byte("waypost "), overloadBody/8))
+		t := strconv.FormatInt(time.Now().Unix(), 10)
+		mac := hmac.New(sha256.New, []byte(webhookSecret))
+		mac.Write([]byte(t + "."))
+		mac.Write(body)
+		head := fmt.Appendf(nil, "POST /webhooks/payment HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nPayment-Signature: t=%s,v1=%x\r\nContent-Length: %d\r\n\r\n",
+			address, t, mac.Sum(nil), len(body))
+		if _, err := conn.Write(append(head, body...)); err != nil {
+			return err
+		}
+		answer, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		if err := errors.Join(err, answer.Body.Close()); err != nil {
+			return err
+		}
+		switch {
+		case answer.StatusCode == http.StatusOK:
+			o.stored.Add(1)
+		case answer.StatusCode == http.StatusServiceUnavailable && answer.Header.Get("Retry-After") != "":
+			o.refused.Add(1)
+		default:
+			o.other.Add(1)
+		}
+	}
+	return nil
+}
+
+// residentMemory is what a process has in memory, in bytes; 0 where there is no /proc.
+func residentMemory(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text)) // proc(5): the second is resident pages
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}

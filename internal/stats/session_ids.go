@@ -1,0 +1,53 @@
+package stats
+
+import (
+	"context"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db/dbsqlc"
+)
+
+// sessionIDBlock is how many numbers are drawn from the sequence at a time.
+const sessionIDBlock = 4096
+
+// sessionIDs are numbers for new sessions, drawn in blocks. They say nothing but
+// which session is which: what a crash loses is never missed.
+type sessionIDs struct {
+	mu   sync.Mutex
+	free []int64
+}
+
+// take returns n numbers, drawn in tx where too few are left.
+func (s *sessionIDs) take(ctx context.Context, q *dbsqlc.Queries, tx pgx.Tx, n int) ([]int64, error) {
+	if taken := s.pop(n); taken != nil {
+		return taken, nil
+	}
+	drawn, err := q.NextSessionIDs(ctx, tx, int32(n+sessionIDBlock))
+	if err != nil {
+		return nil, err
+	}
+	s.giveBack(drawn[n:])
+	return drawn[:n:n], nil
+}
+
+func (s *sessionIDs) pop(n int) []int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := len(s.free) - n
+	if rest < 0 {
+		return nil
+	}
+	taken := make([]int64, n)
+	copy(taken, s.free[rest:])
+	s.free = s.free[:rest]
+	return taken
+}
+
+// giveBack returns numbers that no session got.
+func (s *sessionIDs) giveBack(unused []int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, unused...)
+}
