@@ -73,9 +73,10 @@ type finishOAuthInput struct {
 	PlainBrowser string `cookie:"waypost_oauth" doc:"The same where the service's own URL is http."`
 }
 
+// finishOAuthOutput has headers that finishOperation describes status by status.
 type finishOAuthOutput struct {
-	Location     string `header:"Location"`
-	CacheControl string `header:"Cache-Control"`
+	Location     string `header:"Location" hidden:"true"`
+	CacheControl string `header:"Cache-Control" hidden:"true"`
 	Body         func(huma.Context)
 }
 

@@ -62,7 +62,7 @@ type getWebhookInput struct {
 // bytesOutput writes its own body: JSON, or bytes as they came.
 type bytesOutput struct {
 	ContentType        string `header:"Content-Type" hidden:"true"`
-	ContentDisposition string `header:"Content-Disposition" hidden:"true"`
+	ContentDisposition string `header:"Content-Disposition" doc:"With raw=true: a name for the file." example:"attachment; filename=\"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10\""`
 	NoSniff            string `header:"X-Content-Type-Options" hidden:"true"`
 	Body               []byte
 }

@@ -222,8 +222,14 @@ type answer struct {
 	body   []byte
 }
 
-// do sends a request and reads its answer.
+// do sends a request, follows redirects and reads the answer.
 func do(t *testing.T, method, url, body string, header ...string) answer {
+	t.Helper()
+	return exchange(t, http.DefaultClient, method, url, body, header...)
+}
+
+// exchange sends a request through a client and reads the answer.
+func exchange(t *testing.T, client *http.Client, method, url, body string, header ...string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -232,7 +238,7 @@ func do(t *testing.T, method, url, body string, header ...string) answer {
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
-	res, err := http.DefaultClient.Do(r)
+	res, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

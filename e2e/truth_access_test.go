@@ -1,0 +1,133 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The kinds of caller, by name.
+const (
+	callerNobody      = "nobody"
+	callerForger      = "a forger"
+	callerTokenForger = "a forger of API tokens"
+	callerUser        = "USER"
+	callerEditor      = "EDITOR"
+	callerAdmin       = "ADMIN"
+	callerToken       = "an API token"
+	callerWeakToken   = "an API token without the scope"
+	callerReader      = "a reading key"
+	callerFeeder      = "an ingesting key"
+)
+
+// kind is what a caller brings along, in the description's own words.
+type kind struct {
+	scheme string // "" for nothing that holds
+	role   string
+	token  bool // an API token
+	scopes []string
+}
+
+var kinds = map[string]kind{
+	callerNobody:      {},
+	callerForger:      {},
+	callerTokenForger: {},
+	callerUser:        {scheme: "bearer", role: "USER"},
+	callerEditor:      {scheme: "bearer", role: "EDITOR"},
+	callerAdmin:       {scheme: "bearer", role: "ADMIN"},
+	callerToken:       {scheme: "bearer", role: "ADMIN", token: true, scopes: []string{"read", "write", "admin"}},
+	callerWeakToken:   {scheme: "bearer", role: "ADMIN", token: true, scopes: []string{"ai"}},
+	callerReader:      {scheme: "siteKey", scopes: []string{"read"}},
+	callerFeeder:      {scheme: "siteKey", scopes: []string{"ingest"}},
+}
+
+// whoMay are the callers whose broken requests are worth the while: those whom
+// the operation's security lets in, and API tokens wherever a bearer is.
+func (w *world) whoMay(o *operation) []string {
+	switch schemes := o.schemes(); {
+	case slices.Contains(schemes, "bearer"):
+		return []string{callerAdmin, callerToken}
+	case slices.Contains(schemes, "siteKey") && o.admits(kinds[callerFeeder]):
+		return []string{callerFeeder}
+	case slices.Contains(schemes, "siteKey"):
+		return []string{callerReader}
+	}
+	return []string{callerNobody}
+}
+
+// schemes are those of the documented security, each of which is enough.
+func (o *operation) schemes() []string {
+	var list []string
+	for _, alternative := range o.doc.Security {
+		for scheme := range alternative {
+			list = append(list, scheme)
+		}
+	}
+	return list
+}
+
+// access is the sentence that says for people who may call.
+func (o *operation) access() string {
+	_, text, _ := strings.Cut(o.doc.Description, "Access: ")
+	text, _, _ = strings.Cut(text, "\n")
+	return text
+}
+
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+func quotedIn(text string) []string {
+	var list []string
+	for _, match := range quoted.FindAllStringSubmatch(text, -1) {
+		list = append(list, match[1])
+	}
+	return list
+}
+
+// admits reads from the text whether such a caller may, once its scheme is right.
+func (o *operation) admits(k kind) bool {
+	who, tokens, _ := strings.Cut(o.access(), ";")
+	if k.scheme == "siteKey" {
+		who, tokens = "", who
+	}
+	if named := quotedIn(who); len(named) > 0 && !slices.Contains(named, k.role) {
+		return false
+	}
+	if k.token && strings.Contains(tokens, "not with an API token") {
+		return false
+	}
+	if !k.token && k.scheme != "siteKey" {
+		return true
+	}
+	needed := quotedIn(tokens)
+	return len(needed) > 0 && !slices.ContainsFunc(needed, func(scope string) bool { return !slices.Contains(k.scopes, scope) })
+}
+
+// unknownCaller are the codes of a 401 that is for what the caller brought, not
+// for what the request asks.
+var unknownCaller = []string{"unauthenticated", "token_invalid", "token_expired", "session_revoked", "invalid_api_key"}
+
+// checkAccess holds the answer to a valid call against the security that is
+// documented, and against what its text says of roles, tokens and scopes.
+func (o *operation) checkAccess(caller string, a answer) []string {
+	k, schemes, code := kinds[caller], o.schemes(), a.errorCode()
+	unknown := a.status == http.StatusUnauthorized && slices.Contains(unknownCaller, code)
+	refused := a.status == http.StatusForbidden && code == "forbidden"
+	switch {
+	case len(schemes) == 0:
+		if refused || unknown && (code == "unauthenticated" || code == "invalid_api_key") {
+			return []string{fmt.Sprintf("no security is documented, and the answer is %d %s", a.status, code)}
+		}
+	case slices.Contains(schemes, "paymentSignature"): // callers don't sign, requests are signed
+	case !slices.Contains(schemes, k.scheme):
+		if !unknown {
+			return []string{fmt.Sprintf("documented is %v, and who has none gets %d", schemes, a.status)}
+		}
+	case unknown:
+		return []string{fmt.Sprintf("documented is %v, and who has it gets %s", schemes, code)}
+	case o.admits(k) == refused:
+		return []string{fmt.Sprintf("the text says %q, and the answer is %d %s", o.access(), a.status, code)}
+	}
+	return nil
+}

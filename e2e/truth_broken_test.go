@@ -1,0 +1,103 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"maps"
+	"strconv"
+	"strings"
+)
+
+// breakage makes a valid request a broken one.
+type breakage struct {
+	name  string
+	apply func(*request)
+}
+
+// breakages are what can be broken in an operation's requests, bodies apart.
+func (o *operation) breakages() []breakage {
+	list := []breakage{{"a malformed query", func(r *request) { r.malformed = "a=%zz" }}}
+	unknown := map[string]string{}
+	for _, p := range o.doc.Parameters {
+		if p.In == "path" {
+			unknown[p.Name] = nobodysID(p.Schema)
+		}
+		for _, value := range brokenValues(p.Schema) {
+			switch p.In {
+			case "query":
+				list = append(list, breakage{p.Name + "=" + value, func(r *request) { r.query.Set(p.Name, value) }})
+			case "path":
+				list = append(list, breakage{"path " + p.Name + "=" + value, func(r *request) {
+					r.params = maps.Clone(r.params)
+					r.params[p.Name] = value
+				}})
+			}
+		}
+	}
+	if len(unknown) > 0 {
+		list = append(list, breakage{"what is not there", func(r *request) { r.params = unknown }})
+	}
+	if o.doc.RequestBody != nil {
+		list = append(list, breakage{"another media type", func(r *request) { r.header = append(r.header, "Content-Type", "application/xml") }})
+	}
+	return list
+}
+
+// nobodysID is well-formed and names nothing.
+func nobodysID(schema map[string]any) string {
+	switch {
+	case schema["type"] == "integer":
+		return "999999999"
+	case schema["pattern"] != nil || schema["maxLength"] != nil:
+		return "nobody"
+	}
+	return "01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"
+}
+
+// brokenValues break a parameter's schema, as far as it has rules.
+func brokenValues(schema map[string]any) []string {
+	switch schema["type"] {
+	case "integer", "number":
+		values := []string{"x", "-1"}
+		if top, ok := schema["maximum"].(float64); ok {
+			values = append(values, strconv.Itoa(int(top)+1))
+		}
+		return values
+	case "boolean":
+		return []string{"perhaps"}
+	}
+	if schema["enum"] != nil || schema["format"] != nil || schema["pattern"] != nil {
+		return []string{"no such ☃"}
+	}
+	return []string{strings.Repeat("☃", 400), ""}
+}
+
+// brokenBodies break a JSON body that is right.
+func brokenBodies(valid []byte) map[string]string {
+	bodies := map[string]string{
+		"no body": "", "half a body": `{"`, "an array": "[]", "an empty object": "{}", "null": "null",
+		"2 MB": `{"x":"` + strings.Repeat("x", 2<<20) + `"}`,
+	}
+	var members map[string]any
+	if json.Unmarshal(valid, &members) != nil {
+		return bodies
+	}
+	for name := range members {
+		for what, value := range map[string]any{"null": nil, "an object": map[string]any{}, "a long string": strings.Repeat("x", 5000)} {
+			changed := maps.Clone(members)
+			changed[name] = value
+			bodies[name+" is "+what] = jsonText(changed)
+		}
+	}
+	more := maps.Clone(members)
+	more["surprise"] = 1
+	bodies["an unknown member"] = jsonText(more)
+	return bodies
+}
+
+func jsonText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,147 @@
+package e2e_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/site"
+)
+
+// person is somebody with an account and a session.
+type person struct {
+	email       string
+	refresh     string
+	credentials []string
+	secret      string // of the authenticator application
+}
+
+// callers are all kinds of caller, in a lasting order.
+func (w *world) callers() []string { return slices.Sorted(maps.Keys(kinds)) }
+
+// makeCallers gives each kind its credentials.
+func (w *world) makeCallers(t *testing.T) {
+	t.Helper()
+	w.people, w.credentials = map[string]*person{}, map[string][]string{
+		callerForger:      {"Authorization", "Bearer x.y.z", "X-Analytics-API-Key", "wpr_none"},
+		callerTokenForger: bearer("wp_" + strings.Repeat("A", 43)),
+	}
+	for name, role := range map[string]identity.Role{callerUser: identity.User, callerEditor: identity.Editor, callerAdmin: identity.Admin} {
+		w.people[name] = w.newPerson(t, strings.ToLower(name)+"@example.com", role)
+		w.credentials[name] = w.people[name].credentials
+	}
+	for _, name := range []string{callerToken, callerWeakToken} {
+		w.credentials[name] = bearer(w.makeToken(t, callerAdmin, kinds[name].scopes).Token)
+	}
+	made, err := w.sites.Create(t.Context(), "Site", "example.com", "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.siteKey = made.Key
+	for name, scope := range map[string]site.Scope{callerReader: site.ScopeRead, callerFeeder: site.ScopeIngest} {
+		_, secret, err := w.sites.CreateKey(t.Context(), made.ID, name, scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.credentials[name] = []string{"X-Analytics-API-Key", secret}
+	}
+}
+
+func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
+
+// newPerson makes an account and signs in to it.
+func (w *world) newPerson(t *testing.T, email string, role identity.Role) *person {
+	t.Helper()
+	_, err := w.accounts.Create(t.Context(), account.NewUser{FirstName: "First", LastName: "Last", Email: email, Password: adminPassword, Role: role})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &person{email: email}
+	w.signIn(t, p)
+	return p
+}
+
+// signIn opens one more session, which is the person's from now on.
+func (w *world) signIn(t *testing.T, p *person) {
+	t.Helper()
+	var in struct {
+		Data struct {
+			AccessToken  string `json:"access_token"`
+			RefreshToken string `json:"refresh_token"`
+		}
+	}
+	w.must(t, "POST", "/api/auth/login", nil, map[string]string{"email": p.email, "password": adminPassword}).into(t, &in)
+	p.refresh, p.credentials = in.Data.RefreshToken, bearer(in.Data.AccessToken)
+}
+
+// signInAgain replaces the sessions that a call has ended.
+func (w *world) signInAgain(t *testing.T) {
+	t.Helper()
+	for name, p := range w.people {
+		if a := do(t, "GET", w.url+"/api/auth/me", "", p.credentials...); a.status != 200 {
+			w.signIn(t, p)
+			w.credentials[name] = p.credentials
+		}
+	}
+}
+
+// enroll turns on two-factor authentication with a code of this moment.
+func (w *world) enroll(t *testing.T, p *person) {
+	t.Helper()
+	w.setUp(t, p)
+	w.must(t, "POST", "/api/auth/2fa/enable", p.credentials, map[string]string{"code": p.code(t, 0)})
+}
+
+// setUp begins two-factor authentication.
+func (w *world) setUp(t *testing.T, p *person) {
+	t.Helper()
+	var begun struct{ Data struct{ Secret string } }
+	w.must(t, "POST", "/api/auth/2fa/setup", p.credentials, nil).into(t, &begun)
+	p.secret = begun.Data.Secret
+}
+
+// code is what the authenticator application shows in so many periods. A code is
+// good once, and the next one already a period ahead (RFC 6238, section 5.2).
+func (p *person) code(t *testing.T, periods int) string {
+	t.Helper()
+	code, err := totp.GenerateCode(p.secret, time.Now().Add(time.Duration(periods)*30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+// newcomer is a person whom no other call knows.
+func (w *world) newcomer(t *testing.T) *person {
+	t.Helper()
+	return w.newPerson(t, "newcomer-"+w.next()+"@example.com", identity.User)
+}
+
+// enrolled is a newcomer with two-factor authentication.
+func (w *world) enrolled(t *testing.T) *person {
+	t.Helper()
+	p := w.newcomer(t)
+	w.enroll(t, p)
+	return p
+}
+
+type madeToken struct{ ID, Token string }
+
+// makeToken makes an API token of a caller.
+func (w *world) makeToken(t *testing.T, caller string, scopes []string) madeToken {
+	t.Helper()
+	var made struct {
+		Data struct {
+			ID    jsonNumber
+			Token string
+		}
+	}
+	w.must(t, "POST", "/api/auth/tokens", w.credentials[caller], map[string]any{"name": "A bot", "scopes": scopes}).into(t, &made)
+	return madeToken{made.Data.ID.String(), made.Data.Token}
+}

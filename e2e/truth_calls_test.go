@@ -1,0 +1,239 @@
+package e2e_test
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"testing"
+	"time"
+)
+
+// preparations complete a valid request with what no example can know.
+var preparations = map[string]func(*testing.T, *world, *request){
+	"collect-batch": func(_ *testing.T, w *world, r *request) {
+		r.body = fmt.Appendf(nil, `{"events":[{"event_id":%q,"ts":%q,"url":"https://example.com/"},{}]}`, w.next(), time.Now().UTC().Format(time.RFC3339))
+	},
+	"collect": func(_ *testing.T, w *world, r *request) {
+		r.body = fmt.Appendf(nil, `{"site_key":%q,"url":"https://example.com/"}`, w.siteKey)
+	},
+	"create-user": func(_ *testing.T, w *world, r *request) {
+		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"made-%s@example.com"}`, w.next())
+	},
+	"register": func(_ *testing.T, w *world, r *request) {
+		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"self-%s@example.com","password":%q}`, w.next(), adminPassword)
+	},
+	"change-password": func(_ *testing.T, _ *world, r *request) {
+		r.body = fmt.Appendf(nil, `{"current_password":%q,"new_password":%q}`, adminPassword, adminPassword)
+	},
+	"login": func(_ *testing.T, w *world, r *request) { r.body = loginAs(w.people[callerAdmin]) },
+	"refresh": func(t *testing.T, w *world, r *request) {
+		p := &person{email: w.people[callerEditor].email}
+		w.signIn(t, p)
+		r.body = fmt.Appendf(nil, `{"refresh_token":%q}`, p.refresh)
+	},
+	"verify-email": func(t *testing.T, w *world, r *request) {
+		_, ids := w.makeUser(t)
+		email := "moved-" + w.next() + "@example.com"
+		w.must(t, "PATCH", "/api/users/"+ids["id"], w.credentials[callerAdmin], map[string]string{"email": email})
+		r.body = fmt.Appendf(nil, `{"token":%q}`, w.log.code(t, email, 1))
+	},
+	"reset-password": func(t *testing.T, w *world, r *request) {
+		email, _ := w.makeUser(t)
+		r.body = fmt.Appendf(nil, `{"token":%q,"password":%q}`, w.log.code(t, email, 1), adminPassword)
+	},
+	"exchange-oauth-code": func(t *testing.T, w *world, r *request) {
+		w.stranger(w.google)
+		r.body = w.oauthCode(t, "google")
+	},
+	"finish-oauth": func(t *testing.T, w *world, r *request) {
+		w.stranger(w.google)
+		back := w.comeBack(t, "google", false)
+		r.query, r.header = back.query, back.header
+	},
+	"link-identity": func(t *testing.T, w *world, r *request) {
+		w.stranger(w.google)
+		r.body = w.oauthCode(t, "google")
+	},
+	"unlink-identity": ofPerson(func(t *testing.T, w *world, r *request) { r.params["id"] = w.link(t, r.caller) }),
+	"revoke-api-token": ofPerson(func(t *testing.T, w *world, r *request) {
+		r.params["id"] = w.makeToken(t, r.caller, []string{"read"}).ID
+	}),
+	"end-session": ofPerson(func(t *testing.T, w *world, r *request) {
+		p := &person{email: w.people[r.caller].email}
+		w.signIn(t, p)
+		var sessions struct{ Data []struct{ ID string } }
+		w.must(t, "GET", "/api/auth/sessions?limit=1", p.credentials, nil).into(t, &sessions)
+		r.params["id"] = sessions.Data[0].ID
+	}),
+}
+
+// ofPerson prepares what only somebody with an account has; others name an id
+// that says nothing to them.
+func ofPerson(prepare func(*testing.T, *world, *request)) func(*testing.T, *world, *request) {
+	return func(t *testing.T, w *world, r *request) {
+		r.params["id"] = "1"
+		if w.people[r.caller] != nil {
+			prepare(t, w, r)
+		}
+	}
+}
+
+func loginAs(p *person) []byte {
+	return fmt.Appendf(nil, `{"email":%q,"password":%q}`, p.email, adminPassword)
+}
+
+// signatures sign the bytes that are sent, whatever they are.
+var signatures = map[string]func(request) []string{
+	"receive-webhook": func(r request) []string {
+		if r.name == unsigned {
+			return nil
+		}
+		return []string{"Payment-Signature", paymentSignature(paymentSecret, string(r.body))}
+	},
+}
+
+const (
+	unsigned  = "unsigned"
+	aNewcomer = "a newcomer"
+)
+
+// specials make the calls that an operation's rarer statuses need.
+var specials = map[string]func(*testing.T, *world, func(request) answer){
+	"login": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a wrong password", caller: callerNobody, body: []byte(`{"email":"editor@example.com","password":"not the password"}`)})
+		call(request{name: "a second factor", caller: callerNobody, body: loginAs(w.enrolled(t))})
+	},
+	"receive-webhook": func(_ *testing.T, _ *world, call func(request) answer) {
+		call(request{name: unsigned, caller: callerNobody, params: map[string]string{"provider": "payment"}, body: []byte("{}")})
+	},
+	"rotate-site-key": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a key rotated before", caller: callerAdmin, params: w.rotated(t)})
+	},
+	"get-webhook-event": func(t *testing.T, w *world, call func(request) answer) {
+		id := map[string]string{"id": w.deliver(t, "other")}
+		raw := url.Values{"raw": {"true"}}
+		call(request{name: "the bytes", caller: callerAdmin, params: id, query: raw})
+		w.forgetPayloads(t)
+		call(request{name: "emptied", caller: callerAdmin, params: id})
+		call(request{name: "the bytes, emptied", caller: callerAdmin, params: id, query: raw})
+	},
+	"replay-webhook-event": func(t *testing.T, w *world, call func(request) answer) {
+		id := map[string]string{"id": w.deliver(t, "other")}
+		call(request{name: "a processed event", caller: callerAdmin, params: id})
+		call(request{name: "a processed event, by force", caller: callerAdmin, params: id, query: url.Values{"force": {"true"}}})
+		w.forgetPayloads(t)
+		call(request{name: "an emptied event", caller: callerAdmin, params: id, query: url.Values{"force": {"true"}}})
+	},
+	"cancel-webhook-replay": func(t *testing.T, w *world, call func(request) answer) {
+		// As many as a replay takes at once, so that it can't end before these do.
+		for range 16 {
+			w.deliver(t, "hold")
+		}
+		running := map[string]string{"id": w.startReplay(t, map[string]string{"event_type": "hold"})}
+		call(request{name: "a running replay", caller: callerAdmin, params: running})
+		call(request{name: "a cancelled replay", caller: callerAdmin, params: running})
+		close(w.held)
+		w.handled(t, running["id"]) // what is pending would be kept from being emptied
+	},
+	"create-api-token": func(t *testing.T, w *world, call func(request) answer) {
+		p, body := w.newcomer(t), map[string]any{"name": "A bot", "scopes": []string{"read"}}
+		for range 100 {
+			w.must(t, "POST", "/api/auth/tokens", p.credentials, body)
+		}
+		call(request{name: "one too many", caller: aNewcomer, credentials: p.credentials, body: []byte(jsonText(body))})
+	},
+	"create-user": takenAddress,
+	"register":    takenAddress,
+	"patch-user":  specialUpdates,
+	"update-user": specialUpdates,
+	"delete-user": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "the last ADMIN", caller: callerAdmin, params: w.idOf(t, callerAdmin)})
+	},
+	"refresh": func(t *testing.T, w *world, call func(request) answer) {
+		p := w.newcomer(t)
+		body := fmt.Appendf(nil, `{"refresh_token":%q}`, p.refresh)
+		for _, name := range []string{"once", "twice", "three times"} {
+			call(request{name: name, caller: callerNobody, body: body})
+		}
+	},
+	"reset-password": func(t *testing.T, w *world, call func(request) answer) {
+		p := w.newcomer(t)
+		w.must(t, "POST", "/api/auth/password/forgot", nil, map[string]string{"email": p.email})
+		body := fmt.Appendf(nil, `{"token":%q,"password":%q}`, w.log.code(t, p.email, 1), adminPassword)
+		call(request{name: "forgotten", caller: callerNobody, body: body})
+		call(request{name: "with a spent link", caller: callerNobody, body: body})
+	},
+	"setup-two-factor": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "on already", caller: aNewcomer, credentials: w.enrolled(t).credentials})
+	},
+	"enable-two-factor": func(t *testing.T, w *world, call func(request) answer) {
+		p := w.newcomer(t)
+		call(request{name: "not set up", caller: aNewcomer, credentials: p.credentials, body: codeBody("123456")})
+		w.setUp(t, p)
+		call(request{name: "the application's code", caller: aNewcomer, credentials: p.credentials, body: codeBody(p.code(t, 0))})
+		call(request{name: "on already", caller: aNewcomer, credentials: p.credentials, body: codeBody(p.code(t, 1))})
+	},
+	"renew-recovery-codes": func(t *testing.T, w *world, call func(request) answer) {
+		p := w.enrolled(t)
+		call(request{name: "a wrong code", caller: aNewcomer, credentials: p.credentials, body: codeBody("no such code")})
+		call(request{name: "the application's code", caller: aNewcomer, credentials: p.credentials, body: codeBody(p.code(t, 1))})
+	},
+	"disable-two-factor": func(t *testing.T, w *world, call func(request) answer) {
+		p := w.enrolled(t)
+		body := func(password string) []byte {
+			return []byte(jsonText(map[string]string{"password": password, "code": p.code(t, 1)}))
+		}
+		call(request{name: "a wrong password", caller: aNewcomer, credentials: p.credentials, body: body("not the password")})
+		call(request{name: "the application's code", caller: aNewcomer, credentials: p.credentials, body: body(adminPassword)})
+		call(request{name: "off already", caller: aNewcomer, credentials: p.credentials, body: body(adminPassword)})
+	},
+	"verify-two-factor": func(t *testing.T, w *world, call func(request) answer) {
+		p := w.enrolled(t)
+		var first struct {
+			Data struct {
+				Token string `json:"mfa_token"`
+			}
+		}
+		w.must(t, "POST", "/api/auth/login", nil, map[string]string{"email": p.email, "password": adminPassword}).into(t, &first)
+		for _, code := range []string{"no such code", p.code(t, 1)} {
+			call(request{name: "the code " + code, caller: callerNobody, body: []byte(jsonText(map[string]string{"mfa_token": first.Data.Token, "code": code}))})
+		}
+	},
+	"exchange-oauth-code": func(t *testing.T, w *world, call func(request) answer) {
+		w.namesake()
+		body := w.oauthCode(t, "github")
+		call(request{name: "somebody's address", caller: callerNobody, body: body})
+	},
+	"link-identity": func(t *testing.T, w *world, call func(request) answer) {
+		w.link(t, callerUser)
+		call(request{name: "somebody else's", caller: callerAdmin, body: w.oauthCode(t, "google")})
+	},
+	"start-oauth":  specialStart,
+	"finish-oauth": specialFinishes,
+}
+
+func codeBody(code string) []byte { return []byte(jsonText(map[string]string{"code": code})) }
+
+// takenAddress makes an account under an address that has one.
+func takenAddress(_ *testing.T, w *world, call func(request) answer) {
+	body := map[string]string{"first_name": "New", "last_name": "User", "email": w.people[callerUser].email}
+	call(request{name: "a taken address", caller: callerAdmin, body: []byte(jsonText(body))})
+	body = maps.Clone(body)
+	body["password"] = adminPassword
+	call(request{name: "a taken address, with a password", caller: callerAdmin, body: []byte(jsonText(body))})
+}
+
+func specialUpdates(t *testing.T, w *world, call func(request) answer) {
+	_, made := w.makeUser(t)
+	call(request{name: "a taken address", caller: callerAdmin, params: made, body: fmt.Appendf(nil, `{"email":%q}`, w.people[callerUser].email)})
+	call(request{name: "the last ADMIN", caller: callerAdmin, params: w.idOf(t, callerAdmin), body: []byte(`{"role":"USER"}`)})
+	call(request{name: "one's own role", caller: callerUser, params: w.idOf(t, callerUser), body: []byte(`{"role":"ADMIN"}`)})
+}
+
+// idOf is a caller's account, as a path's parameter.
+func (w *world) idOf(t *testing.T, caller string) map[string]string {
+	t.Helper()
+	var me struct{ Data struct{ ID jsonNumber } }
+	w.must(t, "GET", "/api/auth/me", w.credentials[caller], nil).into(t, &me)
+	return map[string]string{"id": me.Data.ID.String()}
+}

@@ -1,0 +1,137 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// everywhere are the headers that belong to HTTP, to the connection or to every
+// answer alike.
+var everywhere = []string{
+	"Allow", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Security-Policy",
+	"Content-Type", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy", "Date", "Etag", "Referrer-Policy",
+	"Strict-Transport-Security", "Vary", "X-Content-Type-Options", "X-Frame-Options", "X-Request-Id",
+}
+
+// transport are the statuses that middleware gives; they need not occur.
+var transport = []int{
+	http.StatusBadRequest, http.StatusForbidden, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
+	http.StatusUnsupportedMediaType, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
+}
+
+// sightings are the headers that answers had, by status.
+type sightings map[int]map[string]bool
+
+func (s *sightings) add(a answer) {
+	if *s == nil {
+		*s = sightings{}
+	}
+	if (*s)[a.status] == nil {
+		(*s)[a.status] = map[string]bool{}
+	}
+	for name := range a.header {
+		(*s)[a.status][name] = true
+	}
+}
+
+// unseen says what is documented and never occurred.
+func (d *description) unseen(o *operation, seen sightings) []string {
+	var wrong []string
+	for _, status := range slices.Sorted(maps.Keys(o.doc.Responses)) {
+		code, err := strconv.Atoi(status)
+		if err != nil {
+			wrong = append(wrong, fmt.Sprintf("%q documents nothing", status))
+			continue
+		}
+		if seen[code] == nil {
+			if !slices.Contains(transport, code) {
+				wrong = append(wrong, fmt.Sprintf("the documented %d never occurs", code))
+			}
+			continue
+		}
+		for name := range o.doc.Responses[status].Headers {
+			if !seen[code][http.CanonicalHeaderKey(name)] {
+				wrong = append(wrong, fmt.Sprintf("%d never has the documented header %s", code, name))
+			}
+		}
+	}
+	return wrong
+}
+
+// check says in what an answer differs from what is documented.
+func (d *description) check(o *operation, a answer) []string {
+	status := strconv.Itoa(a.status)
+	documented, ok := o.doc.Responses[status]
+	if !ok {
+		return []string{fmt.Sprintf("undocumented status %d: %.300s", a.status, a.body)}
+	}
+	pointer := o.pointer + "/responses/" + status
+	wrong := d.checkHeaders(pointer+"/headers/", documented, a.header)
+	if len(a.body) == 0 {
+		if len(documented.Content) > 0 {
+			wrong = append(wrong, "a body is documented, and there is none")
+		}
+		return in(a, wrong)
+	}
+	mediaType, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
+	m, ok := documented.Content[mediaType]
+	if !ok {
+		return in(a, append(wrong, fmt.Sprintf("the undocumented media type %q", mediaType)))
+	}
+	if mediaType == "application/json" {
+		if err := d.accepts(pointer+"/content/"+escapePointer(mediaType)+"/schema", a.body); err != nil {
+			wrong = append(wrong, fmt.Sprintf("%v\n%.500s", err, a.body))
+		}
+	}
+	if code := a.errorCode(); a.status >= 400 && m.examples()[code] == nil {
+		wrong = append(wrong, fmt.Sprintf("the undocumented error code %q", code))
+	}
+	return in(a, wrong)
+}
+
+func (d *description) checkHeaders(pointer string, documented response, header http.Header) []string {
+	var wrong []string
+	known := map[string]bool{}
+	for name := range documented.Headers {
+		canonical := http.CanonicalHeaderKey(name)
+		known[canonical] = true
+		for _, value := range header[canonical] {
+			// A number's text is its JSON.
+			text := []byte(value)
+			if _, err := strconv.ParseFloat(value, 64); err != nil {
+				text = []byte(jsonText(value))
+			}
+			if err := d.accepts(d.resolve(pointer+escapePointer(name))+"/schema", text); err != nil {
+				wrong = append(wrong, fmt.Sprintf("header %s: %v", name, err))
+			}
+		}
+	}
+	for name := range header {
+		if !known[name] && !slices.Contains(everywhere, name) {
+			wrong = append(wrong, "the undocumented header "+name)
+		}
+	}
+	return wrong
+}
+
+// in says which answer it is that is wrong.
+func in(a answer, wrong []string) []string {
+	for i, what := range wrong {
+		wrong[i] = fmt.Sprintf("status %d: %s", a.status, what)
+	}
+	return wrong
+}
+
+// errorCode is the code in an error's envelope, "" for none.
+func (a answer) errorCode() string {
+	var e struct{ Error struct{ Code string } }
+	if json.Unmarshal(a.body, &e) != nil {
+		return ""
+	}
+	return e.Error.Code
+}
