@@ -18,6 +18,9 @@ const (
 	callerAdmin       = "ADMIN"
 	callerToken       = "an API token"
 	callerWeakToken   = "an API token without the scope"
+	callerLateToken   = "an expired API token"
+	callerEnded       = "an ended session"
+	callerMustEnroll  = "an ADMIN without the second factor that is required"
 	callerReader      = "a reading key"
 	callerFeeder      = "an ingesting key"
 )
@@ -28,6 +31,8 @@ type kind struct {
 	role   string
 	token  bool // an API token
 	scopes []string
+	// enrolls may do little before it has set up two-factor authentication.
+	enrolls bool
 }
 
 var kinds = map[string]kind{
@@ -39,6 +44,9 @@ var kinds = map[string]kind{
 	callerAdmin:       {scheme: "bearer", role: "ADMIN"},
 	callerToken:       {scheme: "bearer", role: "ADMIN", token: true, scopes: []string{"read", "write", "admin"}},
 	callerWeakToken:   {scheme: "bearer", role: "ADMIN", token: true, scopes: []string{"ai"}},
+	callerLateToken:   {},
+	callerEnded:       {},
+	callerMustEnroll:  {scheme: "bearer", role: "ADMIN", enrolls: true},
 	callerReader:      {scheme: "siteKey", scopes: []string{"read"}},
 	callerFeeder:      {scheme: "siteKey", scopes: []string{"ingest"}},
 }
@@ -104,6 +112,8 @@ func (o *operation) admits(k kind) bool {
 	return len(needed) > 0 && !slices.ContainsFunc(needed, func(scope string) bool { return !slices.Contains(k.scopes, scope) })
 }
 
+const enrollFirst = "two_factor_required"
+
 // unknownCaller are the codes of a 401 that is for what the caller brought, not
 // for what the request asks.
 var unknownCaller = []string{"unauthenticated", "token_invalid", "token_expired", "session_revoked", "invalid_api_key"}
@@ -126,6 +136,11 @@ func (o *operation) checkAccess(caller string, a answer) []string {
 		}
 	case unknown:
 		return []string{fmt.Sprintf("documented is %v, and who has it gets %s", schemes, code)}
+	case k.enrolls:
+		_, documented := o.doc.Responses["403"].Content["application/json"].examples()[enrollFirst]
+		if refusedNow := code == enrollFirst; refusedNow != documented {
+			return []string{fmt.Sprintf("%s is documented: %v, and the answer is %d %s", enrollFirst, documented, a.status, code)}
+		}
 	case o.admits(k) == refused:
 		return []string{fmt.Sprintf("the text says %q, and the answer is %d %s", o.access(), a.status, code)}
 	}

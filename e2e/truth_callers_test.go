@@ -39,6 +39,13 @@ func (w *world) makeCallers(t *testing.T) {
 	for _, name := range []string{callerToken, callerWeakToken} {
 		w.credentials[name] = bearer(w.makeToken(t, callerAdmin, kinds[name].scopes).Token)
 	}
+	late := w.makeToken(t, callerAdmin, []string{"read", "write", "admin"})
+	w.behind(t, "update api_tokens set expires_at = now() - interval '1 second' where id = $1", late.ID)
+	w.credentials[callerLateToken] = bearer(late.Token)
+	gone := w.newcomer(t)
+	w.must(t, "POST", "/api/auth/logout", gone.credentials, nil)
+	w.credentials[callerEnded] = gone.credentials
+	w.credentials[callerMustEnroll] = w.credentials[callerAdmin]
 	made, err := w.sites.Create(t.Context(), "Site", "example.com", "UTC")
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +96,7 @@ func (w *world) signInAgain(t *testing.T) {
 			w.credentials[name] = p.credentials
 		}
 	}
+	w.credentials[callerMustEnroll] = w.credentials[callerAdmin]
 }
 
 // enroll turns on two-factor authentication with a code of this moment.
@@ -121,6 +129,15 @@ func (p *person) code(t *testing.T, periods int) string {
 func (w *world) newcomer(t *testing.T) *person {
 	t.Helper()
 	return w.newPerson(t, "newcomer-"+w.next()+"@example.com", identity.User)
+}
+
+// settled is a newcomer who signed in a while ago.
+func (w *world) settled(t *testing.T) *person {
+	t.Helper()
+	p := w.newcomer(t)
+	w.behind(t, `update auth_sessions set authenticated_at = authenticated_at - interval '16 minutes'
+		where user_id = (select id from users where email = $1)`, p.email)
+	return p
 }
 
 // enrolled is a newcomer with two-factor authentication.

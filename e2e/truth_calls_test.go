@@ -123,6 +123,13 @@ var specials = map[string]func(*testing.T, *world, func(request) answer){
 		call(request{name: "a processed event, by force", caller: callerAdmin, params: id, query: url.Values{"force": {"true"}}})
 		w.forgetPayloads(t)
 		call(request{name: "an emptied event", caller: callerAdmin, params: id, query: url.Values{"force": {"true"}}})
+		externalID := "evt_" + w.next()
+		held := map[string]string{"id": w.deliverAs(t, externalID, "hold")}
+		running := w.startReplay(t, map[string]string{"external_id": externalID})
+		w.waitPending(t, running, 1)
+		call(request{name: "an event that is being handled", caller: callerAdmin, params: held})
+		w.held.letThrough()
+		w.waitPending(t, running, 0)
 	},
 	"cancel-webhook-replay": func(t *testing.T, w *world, call func(request) answer) {
 		// As many as a replay takes at once, so that it can't end before these do.
@@ -132,8 +139,8 @@ var specials = map[string]func(*testing.T, *world, func(request) answer){
 		running := map[string]string{"id": w.startReplay(t, map[string]string{"event_type": "hold"})}
 		call(request{name: "a running replay", caller: callerAdmin, params: running})
 		call(request{name: "a cancelled replay", caller: callerAdmin, params: running})
-		close(w.held)
-		w.handled(t, running["id"]) // what is pending would be kept from being emptied
+		w.held.letThrough()
+		w.waitPending(t, running["id"], 0) // what is pending would be kept from being emptied
 	},
 	"create-api-token": func(t *testing.T, w *world, call func(request) answer) {
 		p, body := w.newcomer(t), map[string]any{"name": "A bot", "scopes": []string{"read"}}
@@ -141,13 +148,14 @@ var specials = map[string]func(*testing.T, *world, func(request) answer){
 			w.must(t, "POST", "/api/auth/tokens", p.credentials, body)
 		}
 		call(request{name: "one too many", caller: aNewcomer, credentials: p.credentials, body: []byte(jsonText(body))})
+		call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: w.settled(t).credentials, body: []byte(jsonText(body))})
 	},
 	"create-user": takenAddress,
 	"register":    takenAddress,
 	"patch-user":  specialUpdates,
 	"update-user": specialUpdates,
 	"delete-user": func(t *testing.T, w *world, call func(request) answer) {
-		call(request{name: "the last ADMIN", caller: callerAdmin, params: w.idOf(t, callerAdmin)})
+		call(request{name: "the last ADMIN", caller: callerAdmin, params: w.idOf(t, w.credentials[callerAdmin])})
 	},
 	"refresh": func(t *testing.T, w *world, call func(request) answer) {
 		p := w.newcomer(t)
@@ -155,6 +163,17 @@ var specials = map[string]func(*testing.T, *world, func(request) answer){
 		for _, name := range []string{"once", "twice", "three times"} {
 			call(request{name: name, caller: callerNobody, body: body})
 		}
+		p = w.newcomer(t)
+		w.must(t, "POST", "/api/auth/logout", p.credentials, nil)
+		call(request{name: "after signing out", caller: callerNobody, body: fmt.Appendf(nil, `{"refresh_token":%q}`, p.refresh)})
+		call(request{name: "no token of this service", caller: callerNobody, body: []byte(`{"refresh_token":"wprt_none"}`)})
+	},
+	"verify-email": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "no code of a link", caller: callerNobody, body: []byte(`{"token":"wpml_none"}`)})
+	},
+	"change-password": func(_ *testing.T, _ *world, call func(request) answer) {
+		body := fmt.Appendf(nil, `{"current_password":"not the password","new_password":%q}`, adminPassword)
+		call(request{name: "a wrong password", caller: callerUser, body: body})
 	},
 	"reset-password": func(t *testing.T, w *world, call func(request) answer) {
 		p := w.newcomer(t)
@@ -165,11 +184,13 @@ var specials = map[string]func(*testing.T, *world, func(request) answer){
 	},
 	"setup-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		call(request{name: "on already", caller: aNewcomer, credentials: w.enrolled(t).credentials})
+		call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: w.settled(t).credentials})
 	},
 	"enable-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		p := w.newcomer(t)
 		call(request{name: "not set up", caller: aNewcomer, credentials: p.credentials, body: codeBody("123456")})
 		w.setUp(t, p)
+		call(request{name: "a wrong code", caller: aNewcomer, credentials: p.credentials, body: codeBody("no such code")})
 		call(request{name: "the application's code", caller: aNewcomer, credentials: p.credentials, body: codeBody(p.code(t, 0))})
 		call(request{name: "on already", caller: aNewcomer, credentials: p.credentials, body: codeBody(p.code(t, 1))})
 	},
@@ -180,12 +201,14 @@ var specials = map[string]func(*testing.T, *world, func(request) answer){
 	},
 	"disable-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		p := w.enrolled(t)
-		body := func(password string) []byte {
-			return []byte(jsonText(map[string]string{"password": password, "code": p.code(t, 1)}))
+		disable := func(name, password, code string) {
+			body := jsonText(map[string]string{"password": password, "code": code})
+			call(request{name: name, caller: aNewcomer, credentials: p.credentials, body: []byte(body)})
 		}
-		call(request{name: "a wrong password", caller: aNewcomer, credentials: p.credentials, body: body("not the password")})
-		call(request{name: "the application's code", caller: aNewcomer, credentials: p.credentials, body: body(adminPassword)})
-		call(request{name: "off already", caller: aNewcomer, credentials: p.credentials, body: body(adminPassword)})
+		disable("a wrong password", "not the password", p.code(t, 1))
+		disable("a wrong code", adminPassword, "no such code")
+		disable("the application's code", adminPassword, p.code(t, 1))
+		disable("off already", adminPassword, p.code(t, 1))
 	},
 	"verify-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		p := w.enrolled(t)
@@ -203,10 +226,34 @@ var specials = map[string]func(*testing.T, *world, func(request) answer){
 		w.namesake()
 		body := w.oauthCode(t, "github")
 		call(request{name: "somebody's address", caller: callerNobody, body: body})
+		w.stranger(w.google)
+		w.google.Person.Email = ""
+		call(request{name: "no address", caller: callerNobody, body: w.oauthCode(t, "google")})
+		w.stranger(w.google)
+		body = w.oauthCode(t, "google")
+		call(request{name: "once", caller: callerNobody, body: body})
+		call(request{name: "twice", caller: callerNobody, body: body})
+	},
+	"unlink-identity": func(t *testing.T, w *world, call func(request) answer) {
+		var in struct {
+			Data struct {
+				AccessToken string `json:"access_token"`
+			}
+		}
+		w.stranger(w.google)
+		back := w.comeBack(t, "google", false)
+		w.must(t, "GET", "/api/auth/oauth/google/callback?"+back.query.Encode(), back.header, nil).into(t, &in)
+		only := bearer(in.Data.AccessToken)
+		var identities struct{ Data []struct{ ID jsonNumber } }
+		w.must(t, "GET", "/api/auth/identities", only, nil).into(t, &identities)
+		call(request{name: "the last way in", caller: aNewcomer, credentials: only, params: map[string]string{"id": identities.Data[0].ID.String()}})
 	},
 	"link-identity": func(t *testing.T, w *world, call func(request) answer) {
 		w.link(t, callerUser)
-		call(request{name: "somebody else's", caller: callerAdmin, body: w.oauthCode(t, "google")})
+		body := w.oauthCode(t, "google")
+		call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: w.settled(t).credentials, body: body})
+		call(request{name: "somebody else's", caller: callerAdmin, body: body})
+		call(request{name: "no code of a sign-in", caller: callerAdmin, body: []byte(jsonText(map[string]string{"code": "none", "code_verifier": clientVerifier}))})
 	},
 	"start-oauth":  specialStart,
 	"finish-oauth": specialFinishes,
@@ -226,14 +273,17 @@ func takenAddress(_ *testing.T, w *world, call func(request) answer) {
 func specialUpdates(t *testing.T, w *world, call func(request) answer) {
 	_, made := w.makeUser(t)
 	call(request{name: "a taken address", caller: callerAdmin, params: made, body: fmt.Appendf(nil, `{"email":%q}`, w.people[callerUser].email)})
-	call(request{name: "the last ADMIN", caller: callerAdmin, params: w.idOf(t, callerAdmin), body: []byte(`{"role":"USER"}`)})
-	call(request{name: "one's own role", caller: callerUser, params: w.idOf(t, callerUser), body: []byte(`{"role":"ADMIN"}`)})
+	call(request{name: "the last ADMIN", caller: callerAdmin, params: w.idOf(t, w.credentials[callerAdmin]), body: []byte(`{"role":"USER"}`)})
+	p := w.settled(t)
+	call(request{name: "another address without a recent sign-in", caller: aNewcomer, credentials: p.credentials,
+		params: w.idOf(t, p.credentials), body: fmt.Appendf(nil, `{"email":"moved-%s@example.com"}`, w.next())})
+	call(request{name: "one's own role", caller: callerUser, params: w.idOf(t, w.credentials[callerUser]), body: []byte(`{"role":"ADMIN"}`)})
 }
 
-// idOf is a caller's account, as a path's parameter.
-func (w *world) idOf(t *testing.T, caller string) map[string]string {
+// idOf is whose account those are, as a path's parameter.
+func (w *world) idOf(t *testing.T, credentials []string) map[string]string {
 	t.Helper()
 	var me struct{ Data struct{ ID jsonNumber } }
-	w.must(t, "GET", "/api/auth/me", w.credentials[caller], nil).into(t, &me)
+	w.must(t, "GET", "/api/auth/me", credentials, nil).into(t, &me)
 	return map[string]string{"id": me.Data.ID.String()}
 }

@@ -24,19 +24,23 @@ var transport = []int{
 	http.StatusUnsupportedMediaType, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
 }
 
-// sightings are the headers that answers had, by status.
-type sightings map[int]map[string]bool
+// sightings are what answers had, by status: headers, error codes, media types.
+type sightings map[int]map[sight]bool
+
+type sight struct{ what, name string }
 
 func (s *sightings) add(a answer) {
 	if *s == nil {
 		*s = sightings{}
 	}
 	if (*s)[a.status] == nil {
-		(*s)[a.status] = map[string]bool{}
+		(*s)[a.status] = map[sight]bool{}
 	}
 	for name := range a.header {
-		(*s)[a.status][name] = true
+		(*s)[a.status][sight{"header", name}] = true
 	}
+	(*s)[a.status][sight{"media type", a.mediaType()}] = true
+	(*s)[a.status][sight{"error code", a.errorCode()}] = true
 }
 
 // unseen says what is documented and never occurred.
@@ -54,13 +58,31 @@ func (d *description) unseen(o *operation, seen sightings) []string {
 			}
 			continue
 		}
-		for name := range o.doc.Responses[status].Headers {
-			if !seen[code][http.CanonicalHeaderKey(name)] {
-				wrong = append(wrong, fmt.Sprintf("%d never has the documented header %s", code, name))
+		for _, s := range o.doc.Responses[status].promises(code) {
+			if !seen[code][s] {
+				wrong = append(wrong, fmt.Sprintf("%d never has the documented %s %s", code, s.what, s.name))
 			}
 		}
 	}
 	return wrong
+}
+
+// promises are what answers with that status have at one time or another.
+func (r response) promises(status int) []sight {
+	var list []sight
+	for name := range r.Headers {
+		list = append(list, sight{"header", http.CanonicalHeaderKey(name)})
+	}
+	for mediaType, m := range r.Content {
+		list = append(list, sight{"media type", mediaType})
+		if status < http.StatusBadRequest {
+			continue
+		}
+		for code := range m.examples() {
+			list = append(list, sight{"error code", code})
+		}
+	}
+	return list
 }
 
 // check says in what an answer differs from what is documented.
@@ -78,7 +100,7 @@ func (d *description) check(o *operation, a answer) []string {
 		}
 		return in(a, wrong)
 	}
-	mediaType, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
+	mediaType := a.mediaType()
 	m, ok := documented.Content[mediaType]
 	if !ok {
 		return in(a, append(wrong, fmt.Sprintf("the undocumented media type %q", mediaType)))
@@ -125,6 +147,11 @@ func in(a answer, wrong []string) []string {
 		wrong[i] = fmt.Sprintf("status %d: %s", a.status, what)
 	}
 	return wrong
+}
+
+func (a answer) mediaType() string {
+	mediaType, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
+	return mediaType
 }
 
 // errorCode is the code in an error's envelope, "" for none.

@@ -118,6 +118,21 @@ func (o *operation) exampleBody(t *testing.T) ([]byte, []string) {
 	return nil, nil
 }
 
+// choices are the values that a parameter's schema names.
+func (p parameter) choices() []string {
+	var list []string
+	for _, key := range []string{"enum", "examples"} {
+		values, _ := p.Schema[key].([]any)
+		for _, v := range values {
+			list = append(list, fmt.Sprint(v))
+		}
+	}
+	if p.Schema["type"] == "boolean" {
+		list = []string{"true", "false"}
+	}
+	return list
+}
+
 // accepts holds a JSON body against the schema of one media type.
 func (d *description) accepts(pointer string, body []byte) error {
 	schema, err := d.compiler.Compile(documentURL + "#" + pointer)

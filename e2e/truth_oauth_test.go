@@ -103,7 +103,8 @@ func specialStart(t *testing.T, w *world, call func(request) answer) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	google := map[string]string{"provider": "google"}
-	call(request{name: "the provider is not there", caller: callerNobody, at: w.compose(t, dbtest.New(t), gone.URL), params: google})
+	cutOff := w.compose(t, dbtest.NewURL(t).App, "WAYPOST_OAUTH_GOOGLE_URL="+gone.URL)
+	call(request{name: "the provider is not there", caller: callerNobody, at: cutOff, params: google})
 	call(request{name: "to a client", caller: callerNobody, params: google, query: url.Values{
 		"redirect_to": {clientURL}, "code_challenge": {oauthtest.Challenge(clientVerifier)},
 	}})

@@ -74,6 +74,7 @@ func (w *world) walk(t *testing.T, o *operation, call func(request) answer) {
 	for _, caller := range w.callers() {
 		call(w.valid(t, o, caller))
 	}
+	w.choose(t, o, call)
 	for _, caller := range w.whoMay(o) {
 		for _, b := range o.breakages() {
 			r := w.valid(t, o, caller)
@@ -92,6 +93,37 @@ func (w *world) walk(t *testing.T, o *operation, call func(request) answer) {
 	}
 	if special, ok := specials[o.id]; ok {
 		special(t, w, call)
+	}
+}
+
+// choose gives the query's parameters the values that are documented, and takes
+// a list's second page.
+func (w *world) choose(t *testing.T, o *operation, call func(request) answer) {
+	t.Helper()
+	with := func(name, value string) answer {
+		r := w.valid(t, o, w.whoMay(o)[0])
+		r.name = name + " is " + value
+		r.query.Set(name, value)
+		return call(r)
+	}
+	for _, p := range o.doc.Parameters {
+		switch {
+		case p.In != "query":
+		case p.Name == "cursor":
+			var page struct {
+				Meta struct {
+					NextCursor string `json:"next_cursor"`
+				}
+			}
+			with("limit", "1").into(t, &page)
+			if page.Meta.NextCursor != "" {
+				with("cursor", page.Meta.NextCursor)
+			}
+		default:
+			for _, value := range p.choices() {
+				with(p.Name, value)
+			}
+		}
 	}
 }
 
@@ -120,8 +152,11 @@ func (w *world) send(t *testing.T, o *operation, r request) answer {
 		path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(value))
 	}
 	target := w.url + path
-	if r.at != "" {
+	switch {
+	case r.at != "":
 		target = r.at + path
+	case kinds[r.caller].enrolls:
+		target = w.strictURL + path
 	}
 	switch {
 	case r.malformed != "":

@@ -9,11 +9,13 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
@@ -30,8 +32,11 @@ type jsonNumber = json.Number
 // world is a whole service with one of everything, and the means to make more.
 type world struct {
 	url string
-	db  *db.DB
-	log *journal
+	// strictURL is of the same service, but for that administrators need a second factor.
+	strictURL string
+	db        *db.DB
+	database  dbtest.URLs
+	log       *journal
 	// google and github sign in whom they are told to.
 	google, github *oauthtest.Server
 	people         map[string]*person
@@ -39,18 +44,15 @@ type world struct {
 	siteKey        string
 	sites          *site.Service
 	accounts       *account.Service
-	// held holds replays of events of the type "hold" up until it is closed.
-	held   chan struct{}
-	serial atomic.Int64
+	held           gate
+	serial         atomic.Int64
 }
 
 // newWorld composes the service, and makes a caller of each kind.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{
-		db: dbtest.New(t), log: newJournal(), held: make(chan struct{}),
-		google: oauthtest.NewOpenID(t, time.Now), github: oauthtest.NewGitHub(t),
-	}
+	w := &world{log: newJournal(), google: oauthtest.NewOpenID(t, time.Now), github: oauthtest.NewGitHub(t)}
+	w.db, w.database = dbtest.NewWithURL(t)
 	var err error
 	// Cheap passwords: what they cost is not what is tested here.
 	cheap := account.PasswordCost{MemoryKiB: 64, Passes: 1, Lanes: 1}
@@ -60,21 +62,26 @@ func newWorld(t *testing.T) *world {
 	if w.sites, err = site.New(site.Options{DB: w.db, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
-	w.url = w.compose(t, w.db, w.google.URL)
+	w.url = w.compose(t, w.database.App, "WAYPOST_OAUTH_GOOGLE_URL="+w.google.URL)
+	w.strictURL = w.compose(t, w.database.App, "WAYPOST_OAUTH_GOOGLE_URL="+w.google.URL, "WAYPOST_REQUIRE_ADMIN_2FA=true")
 	w.makeCallers(t)
 	return w
 }
 
-// compose starts a service on d that finds Google at a URL.
-func (w *world) compose(t *testing.T, d *db.DB, googleURL string) string {
+// compose starts a service on a database.
+func (w *world) compose(t *testing.T, databaseURL string, settings ...string) string {
 	t.Helper()
-	c, err := config.Read([]string{
+	c, err := config.Read(append(settings,
 		"WAYPOST_URL=https://waypost.example", "WAYPOST_SECRET_KEY=a secret key for tests, longer than 32 bytes",
-		"WAYPOST_OAUTH_GOOGLE_CLIENT_ID=" + oauthtest.ClientID, "WAYPOST_OAUTH_GOOGLE_CLIENT_SECRET=" + oauthtest.ClientSecret, "WAYPOST_OAUTH_GOOGLE_URL=" + googleURL,
-		"WAYPOST_OAUTH_GITHUB_CLIENT_ID=" + oauthtest.ClientID, "WAYPOST_OAUTH_GITHUB_CLIENT_SECRET=" + oauthtest.ClientSecret,
-		"WAYPOST_OAUTH_GITHUB_URL=" + w.github.URL, "WAYPOST_OAUTH_GITHUB_API_URL=" + w.github.URL,
-		"WAYPOST_OAUTH_RETURN_URLS=" + clientURL,
-	}, nil)
+		"WAYPOST_OAUTH_GOOGLE_CLIENT_ID="+oauthtest.ClientID, "WAYPOST_OAUTH_GOOGLE_CLIENT_SECRET="+oauthtest.ClientSecret,
+		"WAYPOST_OAUTH_GITHUB_CLIENT_ID="+oauthtest.ClientID, "WAYPOST_OAUTH_GITHUB_CLIENT_SECRET="+oauthtest.ClientSecret,
+		"WAYPOST_OAUTH_GITHUB_URL="+w.github.URL, "WAYPOST_OAUTH_GITHUB_API_URL="+w.github.URL,
+		"WAYPOST_OAUTH_RETURN_URLS="+clientURL,
+	), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := db.Open(t.Context(), db.Options{URL: databaseURL, MaxConns: 6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,10 +93,7 @@ func (w *world) compose(t *testing.T, d *db.DB, googleURL string) string {
 			webhook.Handle("payment", "fail", func(context.Context, *webhook.Delivery) error { return errFail }),
 			webhook.Handle("payment", "hold", func(ctx context.Context, d *webhook.Delivery) error {
 				if d.Event.RetryCount > 0 {
-					select {
-					case <-w.held:
-					case <-ctx.Done():
-					}
+					w.held.wait(ctx)
 				}
 				return errFail
 			}),
@@ -104,8 +108,40 @@ func (w *world) compose(t *testing.T, d *db.DB, googleURL string) string {
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
+		d.Close()
 	})
 	return server.URL
+}
+
+// gate holds up replays of events of the type "hold" until it is open. It is
+// closed first.
+type gate struct {
+	mu   sync.Mutex
+	open chan struct{}
+}
+
+func (g *gate) channel() chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open == nil {
+		g.open = make(chan struct{})
+	}
+	return g.open
+}
+
+func (g *gate) wait(ctx context.Context) {
+	select {
+	case <-g.channel():
+	case <-ctx.Done():
+	}
+}
+
+// letThrough opens the gate for those who wait, and closes it behind them.
+func (g *gate) letThrough() {
+	close(g.channel())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = nil
 }
 
 var errFail = errors.New("told to fail")
@@ -129,7 +165,13 @@ func (w *world) must(t *testing.T, method, path string, credentials []string, bo
 // deliver posts a payment event and returns its id here.
 func (w *world) deliver(t *testing.T, eventType string) string {
 	t.Helper()
-	body := fmt.Sprintf(`{"id":"evt_%s","type":%q}`, w.next(), eventType)
+	return w.deliverAs(t, "evt_"+w.next(), eventType)
+}
+
+// deliverAs posts a payment event with an id of the provider's.
+func (w *world) deliverAs(t *testing.T, externalID, eventType string) string {
+	t.Helper()
+	body := fmt.Sprintf(`{"id":%q,"type":%q}`, externalID, eventType)
 	var r receipt
 	do(t, "POST", w.url+"/webhooks/payment", body, "Payment-Signature", paymentSignature(paymentSecret, body)).into(t, &r)
 	return r.ID
@@ -158,8 +200,8 @@ func (w *world) forgetPayloads(t *testing.T) {
 	}
 }
 
-// handled waits until all events have been handled that a replay took.
-func (w *world) handled(t *testing.T, replay string) {
+// waitPending waits until so many events are being handled that a replay took.
+func (w *world) waitPending(t *testing.T, replay string, n int) {
 	t.Helper()
 	deadline := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -167,14 +209,27 @@ func (w *world) handled(t *testing.T, replay string) {
 	for {
 		var progress struct{ Data struct{ Pending int } }
 		w.must(t, "GET", "/api/admin/webhooks/replays/"+replay, w.credentials[callerAdmin], nil).into(t, &progress)
-		if progress.Data.Pending == 0 {
+		if progress.Data.Pending == n {
 			return
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("%d events of replay %s are still pending", progress.Data.Pending, replay)
+			t.Fatalf("of replay %s are %d events pending, not %d", replay, progress.Data.Pending, n)
 		case <-tick.C:
 		}
+	}
+}
+
+// behind changes what no request can: the times of rows.
+func (w *world) behind(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), w.database.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if tag, err := conn.Exec(t.Context(), sql, args...); err != nil || tag.RowsAffected() == 0 {
+		t.Fatalf("%s: %v, %v", sql, tag, err)
 	}
 }
 
