@@ -15,8 +15,9 @@ import (
 
 // Names of the security schemes in the description.
 const (
-	schemeBearer  = "bearer"
-	schemeSiteKey = "siteKey"
+	schemeBearer   = "bearer"
+	schemeAPIToken = "apiToken"
+	schemeSiteKey  = "siteKey"
 )
 
 // accessKey holds an operation's Access in its metadata, for the guard and for
@@ -72,13 +73,24 @@ func access(op huma.Operation, a Access, fails ...error) huma.Operation {
 	op.Metadata[accessKey] = a
 	op.Metadata[failuresKey] = slices.Concat(a.failures(), fails)
 	op.Security = []map[string][]string{}
-	if a.scheme != "" {
-		op.Security = append(op.Security, map[string][]string{a.scheme: {}})
+	for _, scheme := range a.schemes() {
+		op.Security = append(op.Security, map[string][]string{scheme: {}})
 	}
 	// Without one, Huma would document a default answer instead of statuses.
 	op.Errors = append(op.Errors, http.StatusInternalServerError)
 	op.Description = strings.TrimSpace(op.Description + "\n\n" + a.sentence(op.Method))
 	return op
+}
+
+// schemes are those of the description, each of which is enough.
+func (a Access) schemes() []string {
+	switch {
+	case a.scheme == "":
+		return nil
+	case a.scheme == schemeBearer && !a.session:
+		return []string{schemeBearer, schemeAPIToken}
+	}
+	return []string{a.scheme}
 }
 
 // failures are what the guard answers.

@@ -133,7 +133,8 @@ func tags() []*huma.Tag {
 
 func securitySchemes() map[string]*huma.SecurityScheme {
 	return map[string]*huma.SecurityScheme{
-		schemeBearer: {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "The access token of `POST /api/auth/login`, or an API token (`wp_...`) with the scopes that the operation names."},
+		schemeBearer:   {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "The access token of `POST /api/auth/login`."},
+		schemeAPIToken: {Type: "http", Scheme: "bearer", Description: "An API token (`wp_...`) of `POST /api/auth/tokens`. Each operation names the scopes that it needs."},
 		schemeSiteKey: {
 			Type: "apiKey", In: "header", Name: siteKeyHeader, Description: "A secret API key of one site. Each operation names the scope that it needs.",
 			Extensions: map[string]any{export.Extension: export.SchemeHints{Variable: "siteApiKey"}},

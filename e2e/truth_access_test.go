@@ -42,8 +42,8 @@ var kinds = map[string]kind{
 	callerUser:        {scheme: "bearer", role: "USER"},
 	callerEditor:      {scheme: "bearer", role: "EDITOR"},
 	callerAdmin:       {scheme: "bearer", role: "ADMIN"},
-	callerToken:       {scheme: "bearer", role: "ADMIN", token: true, scopes: []string{"read", "write", "admin"}},
-	callerWeakToken:   {scheme: "bearer", role: "ADMIN", token: true, scopes: []string{"ai"}},
+	callerToken:       {scheme: "apiToken", role: "ADMIN", token: true, scopes: []string{"read", "write", "admin"}},
+	callerWeakToken:   {scheme: "apiToken", role: "ADMIN", token: true, scopes: []string{"ai"}},
 	callerLateToken:   {},
 	callerEnded:       {},
 	callerMustEnroll:  {scheme: "bearer", role: "ADMIN", enrolls: true},
@@ -131,7 +131,7 @@ func (o *operation) checkAccess(caller string, a answer) []string {
 		}
 	case slices.Contains(schemes, "paymentSignature"): // callers don't sign, requests are signed
 	case !slices.Contains(schemes, k.scheme):
-		if !unknown {
+		if known := k.token && refused; !unknown && !known {
 			return []string{fmt.Sprintf("documented is %v, and who has none gets %d", schemes, a.status)}
 		}
 	case unknown:

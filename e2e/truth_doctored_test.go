@@ -11,7 +11,7 @@ const tiny = `{
   "openapi": "3.1.0", "info": {"title": "Tiny", "version": "1"},
   "paths": {"/things": {"get": {
     "operationId": "list-things", "description": "Access: role ` + "`ADMIN` or `EDITOR`; an API token needs scope `read`" + `.",
-    "security": [{"bearer": []}],
+    "security": [{"bearer": []}, {"apiToken": []}],
     "parameters": [{"name": "limit", "in": "query", "schema": {"type": "integer", "examples": [1]}, "example": 20}],
     "responses": {
       "200": {
