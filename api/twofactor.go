@@ -10,7 +10,6 @@ import (
 	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/throttle"
 	"github.com/waypost/waypost/internal/token"
 )
 
@@ -120,7 +119,7 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		Summary:     "Turn two-factor authentication off",
 		Description: "Needs the password and a code, and voids the recovery codes. An administrator can't where it is required of administrators.",
 		Tags:        []string{tagAuth}, DefaultStatus: http.StatusNoContent,
-	}, inPerson(), account.ErrReauthenticate, account.ErrTOTPInvalid, account.ErrTOTPDisabled, account.ErrTwoFactorRequired, throttle.ErrLimited, account.ErrBusy), export.Hints{Status: []int{http.StatusNoContent, http.StatusConflict}}),
+	}, inPerson(), account.ErrReauthenticate, account.ErrTOTPInvalid, account.ErrTOTPDisabled, account.ErrTwoFactorRequired, errThrottled, account.ErrBusy), export.Hints{Status: []int{http.StatusNoContent, http.StatusConflict}}),
 		func(ctx context.Context, in *struct {
 			Body model.Request[DisableTwoFactor]
 		}) (*struct{}, error) {
@@ -135,7 +134,7 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		Summary:     "New recovery codes",
 		Description: "Voids the recovery codes and answers ten new ones.",
 		Tags:        []string{tagAuth},
-	}, inPerson(), account.ErrTOTPInvalid, account.ErrTOTPDisabled, throttle.ErrLimited), export.Hints{Status: []int{http.StatusOK, http.StatusConflict}}),
+	}, inPerson(), account.ErrTOTPInvalid, account.ErrTOTPDisabled, errThrottled), export.Hints{Status: []int{http.StatusOK, http.StatusConflict}}),
 		func(ctx context.Context, in *struct{ Body model.Request[SecondFactor] }) (*recoveryCodesOutput, error) {
 			codes, err := s.RenewRecoveryCodes(ctx, identity.FromContext(ctx).UserID, in.Body.Value().Code)
 			if err != nil {
@@ -154,7 +153,7 @@ func registerSecondStep(a huma.API, s TwoFactorService) {
 		Description: "Takes the `mfa_token` of a first step and a code, opens a session and answers its tokens. A code works once. " +
 			"Ten failures in a row, over however many first steps, block further tries for a while.",
 		Tags: []string{tagAuth},
-	}, public(), token.ErrChallenge, account.ErrTOTPInvalid, account.ErrInactive, throttle.ErrLimited), export.Hints{Status: []int{http.StatusOK, http.StatusUnauthorized}}),
+	}, public(), token.ErrChallenge, account.ErrTOTPInvalid, account.ErrInactive, errThrottled), export.Hints{Status: []int{http.StatusOK, http.StatusUnauthorized}}),
 		func(ctx context.Context, in *struct{ Body model.Request[SecondStep] }) (*signInOutput, error) {
 			c := in.Body.Value()
 			signed, err := s.VerifySecondFactor(ctx, c.MFAToken, c.Code)

@@ -97,11 +97,17 @@ const (
 	aNewcomer = "a newcomer"
 )
 
+// calls are made by operation.
+type calls map[string]func(*testing.T, *world, func(request) answer)
+
 // specials make the calls that an operation's rarer statuses need.
-var specials = map[string]func(*testing.T, *world, func(request) answer){
+var specials = calls{
 	"login": func(t *testing.T, w *world, call func(request) answer) {
 		call(request{name: "a wrong password", caller: callerNobody, body: []byte(`{"email":"editor@example.com","password":"not the password"}`)})
 		call(request{name: "a second factor", caller: callerNobody, body: loginAs(w.enrolled(t))})
+		p := w.newcomer(t)
+		w.deactivate(t, p.email)
+		call(request{name: "deactivated", caller: callerNobody, body: loginAs(p)})
 	},
 	"receive-webhook": func(_ *testing.T, _ *world, call func(request) answer) {
 		call(request{name: unsigned, caller: callerNobody, params: map[string]string{"provider": "payment"}, body: []byte("{}")})
@@ -212,15 +218,12 @@ var specials = map[string]func(*testing.T, *world, func(request) answer){
 	},
 	"verify-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		p := w.enrolled(t)
-		var first struct {
-			Data struct {
-				Token string `json:"mfa_token"`
-			}
-		}
-		w.must(t, "POST", "/api/auth/login", nil, map[string]string{"email": p.email, "password": adminPassword}).into(t, &first)
-		for _, code := range []string{"no such code", p.code(t, 1)} {
-			call(request{name: "the code " + code, caller: callerNobody, body: []byte(jsonText(map[string]string{"mfa_token": first.Data.Token, "code": code}))})
-		}
+		first := w.firstStep(t, p)
+		call(request{name: "a wrong code", caller: callerNobody, body: secondStep(first, "no such code")})
+		call(request{name: "the application's code", caller: callerNobody, body: secondStep(first, p.code(t, 1))})
+		first = w.firstStep(t, p)
+		w.deactivate(t, p.email)
+		call(request{name: "deactivated", caller: callerNobody, body: secondStep(first, p.code(t, 1))})
 	},
 	"exchange-oauth-code": func(t *testing.T, w *world, call func(request) answer) {
 		w.namesake()
@@ -233,6 +236,8 @@ var specials = map[string]func(*testing.T, *world, func(request) answer){
 		body = w.oauthCode(t, "google")
 		call(request{name: "once", caller: callerNobody, body: body})
 		call(request{name: "twice", caller: callerNobody, body: body})
+		w.deactivate(t, w.google.Person.Email)
+		call(request{name: "deactivated", caller: callerNobody, body: w.oauthCode(t, "google")})
 	},
 	"unlink-identity": func(t *testing.T, w *world, call func(request) answer) {
 		var in struct {

@@ -18,11 +18,9 @@ var everywhere = []string{
 	"Strict-Transport-Security", "Vary", "X-Content-Type-Options", "X-Frame-Options", "X-Request-Id",
 }
 
-// transport are the statuses that middleware gives; they need not occur.
-var transport = []int{
-	http.StatusBadRequest, http.StatusForbidden, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
-	http.StatusUnsupportedMediaType, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
-}
+// transport are the statuses that need not occur: what middleware gives to slow
+// senders and in trouble.
+var transport = []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusServiceUnavailable}
 
 // sightings are what answers had, by status: headers, error codes, media types.
 type sightings map[int]map[sight]bool

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/account/oauth/oauthtest"
 )
 
@@ -95,6 +94,10 @@ func specialFinishes(t *testing.T, w *world, call func(request) answer) {
 	finish("somebody's address", "github", false, w.namesake)
 	finish("the provider is down", "github", false, func() { w.github.Down = true })
 	w.github.Down = false
+	finish("a stranger", "google", false, func() {})
+	w.deactivate(t, w.google.Person.Email)
+	again := w.google.Person
+	finish("deactivated", "google", false, func() { w.google.Person = again })
 	finish("no address", "google", false, func() { w.google.Person.Email = "" })
 }
 
@@ -103,7 +106,7 @@ func specialStart(t *testing.T, w *world, call func(request) answer) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	google := map[string]string{"provider": "google"}
-	cutOff := w.compose(t, dbtest.NewURL(t).App, "WAYPOST_OAUTH_GOOGLE_URL="+gone.URL)
+	cutOff := w.compose(t, w.database.App, "WAYPOST_OAUTH_GOOGLE_URL="+gone.URL)
 	call(request{name: "the provider is not there", caller: callerNobody, at: cutOff, params: google})
 	call(request{name: "to a client", caller: callerNobody, params: google, query: url.Values{
 		"redirect_to": {clientURL}, "code_challenge": {oauthtest.Challenge(clientVerifier)},

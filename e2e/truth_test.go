@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -32,7 +33,7 @@ func TestTheDescriptionIsTrue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := readDescription(t, do(t, "GET", w.url+"/docs/openapi.json", "").body)
-	for name := range specials {
+	for _, name := range slices.AppendSeq(slices.Collect(maps.Keys(specials)), maps.Keys(limits)) {
 		if !slices.ContainsFunc(d.operations, func(o *operation) bool { return o.id == name }) {
 			t.Errorf("there is no operation %s to make special calls of", name)
 		}
@@ -91,8 +92,10 @@ func (w *world) walk(t *testing.T, o *operation, call func(request) answer) {
 			call(r)
 		}
 	}
-	if special, ok := specials[o.id]; ok {
-		special(t, w, call)
+	for _, set := range []calls{specials, limits} {
+		if special, ok := set[o.id]; ok {
+			special(t, w, call)
+		}
 	}
 }
 

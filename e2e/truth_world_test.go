@@ -32,7 +32,8 @@ type jsonNumber = json.Number
 // world is a whole service with one of everything, and the means to make more.
 type world struct {
 	url string
-	// strictURL is of the same service, but for that administrators need a second factor.
+	// strictURL is of the same service, but for that administrators need a second
+	// factor, and that one call in a minute is enough for statistics.
 	strictURL string
 	db        *db.DB
 	database  dbtest.URLs
@@ -63,7 +64,8 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.url = w.compose(t, w.database.App, "WAYPOST_OAUTH_GOOGLE_URL="+w.google.URL)
-	w.strictURL = w.compose(t, w.database.App, "WAYPOST_OAUTH_GOOGLE_URL="+w.google.URL, "WAYPOST_REQUIRE_ADMIN_2FA=true")
+	w.strictURL = w.compose(t, w.database.App, "WAYPOST_OAUTH_GOOGLE_URL="+w.google.URL, "WAYPOST_REQUIRE_ADMIN_2FA=true",
+		"WAYPOST_KEY_RATE=1", "WAYPOST_ADDRESS_RATE=1")
 	w.makeCallers(t)
 	return w
 }

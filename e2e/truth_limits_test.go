@@ -1,0 +1,103 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// limits make the calls that are too many.
+var limits = calls{
+	"login": func(t *testing.T, w *world, call func(request) answer) {
+		exceed(call, request{caller: callerNobody, body: fmt.Appendf(nil, `{"email":%q,"password":"not the password"}`, w.newcomer(t).email)})
+	},
+	"change-password": func(t *testing.T, w *world, call func(request) answer) {
+		exceed(call, request{caller: aNewcomer, credentials: w.newcomer(t).credentials,
+			body: fmt.Appendf(nil, `{"current_password":"not the password","new_password":%q}`, adminPassword)})
+	},
+	"disable-two-factor": func(t *testing.T, w *world, call func(request) answer) {
+		exceed(call, request{caller: aNewcomer, credentials: w.enrolled(t).credentials,
+			body: fmt.Appendf(nil, `{"code":"no such code","password":%q}`, adminPassword)})
+	},
+	"renew-recovery-codes": func(t *testing.T, w *world, call func(request) answer) {
+		exceed(call, request{caller: aNewcomer, credentials: w.enrolled(t).credentials, body: codeBody("no such code")})
+	},
+	"verify-two-factor": func(t *testing.T, w *world, call func(request) answer) {
+		exceed(call, request{caller: callerNobody, body: secondStep(w.firstStep(t, w.enrolled(t)), "no such code")})
+	},
+	"forgot-password": func(t *testing.T, w *world, call func(request) answer) {
+		w.after(t, "forgot.address", 60, func() {
+			call(request{name: "too many", caller: callerNobody, body: []byte(`{"email":"nobody@example.com"}`)})
+		})
+	},
+	"register": func(t *testing.T, w *world, call func(request) answer) {
+		w.after(t, "register.address", 60, func() {
+			call(request{name: "too many", caller: callerNobody,
+				body: fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"late@example.com","password":%q}`, adminPassword)})
+		})
+	},
+	"collect": func(_ *testing.T, w *world, call func(request) answer) {
+		exceed(call, request{caller: callerNobody, at: w.strictURL, body: fmt.Appendf(nil, `{"site_key":%q,"url":"https://example.com/"}`, w.siteKey)})
+	},
+	"collect-batch": func(_ *testing.T, w *world, call func(request) answer) {
+		exceed(call, request{caller: callerFeeder, at: w.strictURL,
+			body: fmt.Appendf(nil, `{"events":[{"event_id":"late","ts":%q,"url":"https://example.com/"}]}`, time.Now().UTC().Format(time.RFC3339))})
+	},
+	"get-stats-events":     tooManyReads,
+	"get-stats-geo":        tooManyReads,
+	"get-stats-pages":      tooManyReads,
+	"get-stats-realtime":   tooManyReads,
+	"get-stats-referrers":  tooManyReads,
+	"get-stats-summary":    tooManyReads,
+	"get-stats-tech":       tooManyReads,
+	"get-stats-timeseries": tooManyReads,
+}
+
+func tooManyReads(_ *testing.T, w *world, call func(request) answer) {
+	exceed(call, request{caller: callerReader, at: w.strictURL})
+}
+
+// exceed makes a call until it is too many.
+func exceed(call func(request) answer, r request) {
+	for n := range 12 {
+		r.name = fmt.Sprintf("number %d", n+1)
+		if call(r).status == http.StatusTooManyRequests {
+			return
+		}
+	}
+}
+
+// after does what comes after so many successes that are counted under a name,
+// which would take long, and takes them back.
+func (w *world) after(t *testing.T, name string, count int, do func()) {
+	t.Helper()
+	const sql = "update throttles set count = $1 where name = $2"
+	w.behind(t, sql, count, name)
+	do()
+	w.behind(t, sql, 0, name)
+}
+
+// firstStep signs in as somebody with a second factor, up to that.
+func (w *world) firstStep(t *testing.T, p *person) string {
+	t.Helper()
+	var first struct {
+		Data struct {
+			Token string `json:"mfa_token"`
+		}
+	}
+	w.must(t, "POST", "/api/auth/login", nil, map[string]string{"email": p.email, "password": adminPassword}).into(t, &first)
+	return first.Data.Token
+}
+
+func secondStep(token, code string) []byte {
+	return []byte(jsonText(map[string]string{"mfa_token": token, "code": code}))
+}
+
+// deactivate shuts somebody out.
+func (w *world) deactivate(t *testing.T, email string) {
+	t.Helper()
+	var found struct{ Data []struct{ ID jsonNumber } }
+	w.must(t, "GET", "/api/users?q="+email, w.credentials[callerAdmin], nil).into(t, &found)
+	w.must(t, "PATCH", "/api/users/"+found.Data[0].ID.String(), w.credentials[callerAdmin], map[string]bool{"active": false})
+}
