@@ -51,8 +51,8 @@ var kinds = map[string]kind{
 	callerFeeder:      {scheme: "siteKey", scopes: []string{"ingest"}},
 }
 
-// whoMay are the callers whose broken requests are worth the while: those whom
-// the operation's security lets in, and API tokens wherever a bearer is.
+// whoMay are callers whom the operation's security lets in, as far as what they
+// ask: people, and API tokens wherever they are.
 func (w *world) whoMay(o *operation) []string {
 	switch schemes := o.schemes(); {
 	case slices.Contains(schemes, "bearer"):

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,8 +14,9 @@ type breakage struct {
 	apply func(*request)
 }
 
-// breakages are what can be broken in an operation's requests, bodies apart.
-func (o *operation) breakages() []breakage {
+// breakages are what can be broken in an operation's requests, which has that
+// body when it is whole.
+func (o *operation) breakages(body []byte) []breakage {
 	list := []breakage{{"a malformed query", func(r *request) { r.malformed = "a=%zz" }}}
 	unknown := map[string]string{}
 	for _, p := range o.doc.Parameters {
@@ -24,7 +26,10 @@ func (o *operation) breakages() []breakage {
 		for _, value := range brokenValues(p.Schema) {
 			switch p.In {
 			case "query":
-				list = append(list, breakage{p.Name + "=" + value, func(r *request) { r.query.Set(p.Name, value) }})
+				list = append(list, breakage{p.Name + "=" + value, func(r *request) {
+					r.query = maps.Clone(r.query)
+					r.query.Set(p.Name, value)
+				}})
 			case "path":
 				list = append(list, breakage{"path " + p.Name + "=" + value, func(r *request) {
 					r.params = maps.Clone(r.params)
@@ -36,8 +41,12 @@ func (o *operation) breakages() []breakage {
 	if len(unknown) > 0 {
 		list = append(list, breakage{"what is not there", func(r *request) { r.params = unknown }})
 	}
-	if o.doc.RequestBody != nil {
-		list = append(list, breakage{"another media type", func(r *request) { r.header = append(r.header, "Content-Type", "application/xml") }})
+	if o.doc.RequestBody == nil {
+		return list
+	}
+	list = append(list, breakage{"another media type", func(r *request) { r.header = slices.Concat(r.header, []string{"Content-Type", "application/xml"}) }})
+	for name, text := range brokenBodies(body) {
+		list = append(list, breakage{name, func(r *request) { r.body = []byte(text) }})
 	}
 	return list
 }
@@ -71,11 +80,13 @@ func brokenValues(schema map[string]any) []string {
 	return []string{strings.Repeat("☃", 400), ""}
 }
 
+const tooLarge = "2 MB"
+
 // brokenBodies break a JSON body that is right.
 func brokenBodies(valid []byte) map[string]string {
 	bodies := map[string]string{
 		"no body": "", "half a body": `{"`, "an array": "[]", "an empty object": "{}", "null": "null",
-		"2 MB": `{"x":"` + strings.Repeat("x", 2<<20) + `"}`,
+		tooLarge: `{"x":"` + strings.Repeat("x", 2<<20) + `"}`,
 	}
 	var members map[string]any
 	if json.Unmarshal(valid, &members) != nil {
