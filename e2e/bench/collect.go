@@ -63,7 +63,7 @@ func collectFigure(ctx context.Context, w *world) error {
 			return w.sendHits(conn, s, seed, deadline)
 		}, 0},
 	} {
-	if err := w.compareCollect(ctx, way.name, way.conns, way.send, way.least); err != nil {
+		if err := w.compareCollect(ctx, way.name, way.conns, way.send, way.least); err != nil {
 			return err
 		}
 	}
