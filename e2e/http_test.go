@@ -118,6 +118,20 @@ func TestAServiceSaysWhereThingsAreAndThatItIsReady(t *testing.T) {
 	}
 }
 
+func TestAnAnswerSaysOnceThatItVariesOnTheCoding(t *testing.T) {
+	t.Parallel()
+	p, _ := serve(t)
+	for _, path := range []string{
+		"/", "/docs", "/docs/openapi.json", "/docs/openapi.yaml", "/docs/export/collection", "/docs/export/workspace",
+		"/docs/export/workspace?format=5", "/docs/llms.txt", "/stats.js", "/api/posts", "/nowhere",
+	} {
+		a := do(t, "GET", p.url+path, "", "Accept-Encoding", "gzip")
+		if diff := cmp.Diff([]string{"Accept-Encoding"}, a.header.Values("Vary")); diff != "" {
+			t.Errorf("%s:\n%s", path, diff)
+		}
+	}
+}
+
 func TestAStopFinishesTheRequestInFlight(t *testing.T) {
 	t.Parallel()
 	p, _ := serve(t)

@@ -79,7 +79,6 @@ func Stored(br, gz []byte, sum string, header http.Header) *Content {
 
 func newContent(tag string, header http.Header) *Content {
 	h := header.Clone()
-	h.Set("Vary", "Accept-Encoding")
 	h.Set("X-Content-Type-Options", "nosniff")
 	return &Content{tag: tag, header: h, variants: map[string]*variant{}}
 }
@@ -121,6 +120,19 @@ func compress[W io.WriteCloser](open func(io.Writer, int) W, body []byte, level 
 	return out.Bytes()
 }
 
+// varyOnCoding says that the answer depends on Accept-Encoding, once: a middleware
+// may have said so, and others may vary on more.
+func varyOnCoding(h http.Header) {
+	for _, list := range h.Values("Vary") {
+		for field := range strings.SplitSeq(list, ",") {
+			if field = strings.TrimSpace(field); field == "*" || strings.EqualFold(field, "Accept-Encoding") {
+				return
+			}
+		}
+	}
+	h.Add("Vary", "Accept-Encoding")
+}
+
 // ServeHTTP answers GET and HEAD: 200, or 304 when the client has this very
 // representation.
 func (c *Content) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -128,12 +140,9 @@ func (c *Content) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := c.variants[coding]
 	h := w.Header()
 	for name, values := range c.header {
-		if name == "Vary" {
-			h.Add(name, values[0]) // others may vary on more
-			continue
-		}
 		h[name] = values
 	}
+	varyOnCoding(h)
 	h["Etag"] = []string{v.etag}
 	if matches(r.Header.Values("If-None-Match"), v.etag) {
 		w.WriteHeader(http.StatusNotModified)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/andybalholm/brotli"
+	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -80,6 +81,32 @@ func TestTheClientGetsTheCodingItPrefers(t *testing.T) {
 			}
 			if w.Header().Get("Vary") != "Accept-Encoding" || w.Header().Get("Content-Type") != "text/plain" {
 				t.Errorf("%s: header %v", name, w.Header())
+			}
+		}
+	}
+}
+
+func TestVaryNamesTheCodingOnceWhateverStandsThere(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ before, want []string }{
+		{nil, []string{"Accept-Encoding"}},
+		{[]string{"Accept-Encoding"}, []string{"Accept-Encoding"}},
+		{[]string{"Origin, accept-encoding"}, []string{"Origin, accept-encoding"}},
+		{[]string{"Origin", "Accept-Encoding"}, []string{"Origin", "Accept-Encoding"}},
+		{[]string{"Origin"}, []string{"Origin", "Accept-Encoding"}},
+		{[]string{"X-Accept-Encoding"}, []string{"X-Accept-Encoding", "Accept-Encoding"}},
+		{[]string{"*"}, []string{"*"}},
+	} {
+		for name, content := range both(t) {
+			for range 2 { // answers share nothing
+				w := httptest.NewRecorder()
+				for _, v := range c.before {
+					w.Header().Add("Vary", v)
+				}
+				content.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+				if diff := cmp.Diff(c.want, w.Header().Values("Vary")); diff != "" {
+					t.Errorf("%s after %v:\n%s", name, c.before, diff)
+				}
 			}
 		}
 	}
