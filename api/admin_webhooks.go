@@ -126,7 +126,7 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		Summary:     "List webhook deliveries",
 		Description: "Stored deliveries, newest first, page by page.",
 		Tags:        []string{tagWebhooks},
-	}, roles(identity.Admin)), export.Hints{Order: orderEvents, Capture: map[string]string{"eventId": "/data/0/id"}}), func(ctx context.Context, in *listWebhooksInput) (*listWebhooksOutput, error) {
+	}, roles(identity.Admin)), export.Variant{Order: orderEvents, Capture: map[string]string{"eventId": "/data/0/id"}}), func(ctx context.Context, in *listWebhooksInput) (*listWebhooksOutput, error) {
 		f, after, err := in.filter()
 		if err != nil {
 			return nil, err
@@ -156,9 +156,8 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		Description: "Runs the event's handler again from the stored bytes and answers the event with its new outcome. An event that failed can be replayed, " +
 			"and a pending one that nobody is handling; one that was processed only with `force=true`. The answer is still `pending` when the handler takes longer than 8 seconds.",
 		Tags: []string{tagWebhooks},
-	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrInFlight, webhook.ErrNotReplayable, webhook.ErrEmptied), export.Hints{
-		Order:   orderReplay,
-		Variant: export.Variant{Parameters: map[string]string{"id": "{{eventId}}", "force": "true"}},
+	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrInFlight, webhook.ErrNotReplayable, webhook.ErrEmptied), export.Variant{
+		Order: orderReplay, Parameters: map[string]string{"id": "{{eventId}}", "force": "true"},
 	}), func(ctx context.Context, in *replayWebhookInput) (*webhookOutput, error) {
 		id, err := parseID(in.ID, webhook.ErrEvent)
 		if err != nil {

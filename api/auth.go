@@ -69,11 +69,7 @@ func registerAuth(a huma.API, s AuthService) {
 			"a deactivated account gets `account_inactive`, once its password is right. " +
 			"Ten failures in a row of an account, or a hundred of an address in a quarter of an hour, are answered with 429.",
 		Tags: []string{tagAuth},
-	}, public(), account.ErrInvalidCredentials, account.ErrInactive, errThrottled, account.ErrBusy), export.Hints{
-		Order:   orderSignIn,
-		Capture: map[string]string{"accessToken": "/data/access_token"},
-		Variant: export.Variant{Body: map[string]any{"email": "{{adminEmail}}", "password": "{{adminPassword}}"}},
-	}), func(ctx context.Context, in *loginInput) (*signInOutput, error) {
+	}, public(), account.ErrInvalidCredentials, account.ErrInactive, errThrottled, account.ErrBusy), exportedSignIns()...), func(ctx context.Context, in *loginInput) (*signInOutput, error) {
 		c := in.Body.Value()
 		signed, err := s.SignIn(ctx, c.Email, c.Password)
 		if err != nil {
@@ -82,7 +78,7 @@ func registerAuth(a huma.API, s AuthService) {
 		return newSignInOutput(signed), nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "refresh",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/refresh",
@@ -90,7 +86,10 @@ func registerAuth(a huma.API, s AuthService) {
 		Description: "Spends a refresh token and answers the session's next tokens. A refresh token is good once: " +
 			"one that was spent before ends the session, for it may have been stolen.",
 		Tags: []string{tagAuth},
-	}, public(), account.ErrRefreshReused, account.ErrRefreshUnknown, account.ErrSessionRevoked), func(ctx context.Context, in *refreshInput) (*tokensOutput, error) {
+	}, public(), account.ErrRefreshReused, account.ErrRefreshUnknown, account.ErrSessionRevoked), export.Variant{
+		Body:    map[string]any{"refresh_token": "{{refreshToken}}"},
+		Capture: map[string]string{"accessToken": "/data/access_token", "refreshToken": "/data/refresh_token"},
+	}), func(ctx context.Context, in *refreshInput) (*tokensOutput, error) {
 		signed, err := s.Refresh(ctx, in.Body.Value().RefreshToken)
 		if err != nil {
 			return nil, err
@@ -110,7 +109,7 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		Description:   "Ends the session behind the access token, with all of its tokens, at once.",
 		Tags:          []string{tagAuth},
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson().whileEnrolling()), export.Hints{Order: orderSignOut}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
+	}, inPerson().whileEnrolling()), export.Variant{Order: orderSignOut}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		err := s.SignOut(ctx)
 		if errors.Is(err, account.ErrNoSession) { // ended since the guard looked
 			err = account.ErrSessionRevoked

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
 )
 
@@ -77,7 +78,7 @@ func createdUser(u account.User, message string) *createdUserOutput {
 }
 
 func registerRegistration(a huma.API, s Registrar) {
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "register",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/register",
@@ -86,7 +87,11 @@ func registerRegistration(a huma.API, s Registrar) {
 			"An address of the network makes at most 60 accounts in an hour.",
 		Tags:          []string{tagAuth},
 		DefaultStatus: http.StatusCreated,
-	}, public(), account.ErrEmailTaken, errThrottled, account.ErrBusy), func(ctx context.Context, in *struct{ Body model.Request[Registration] }) (*createdUserOutput, error) {
+	}, public(), account.ErrEmailTaken, errThrottled, account.ErrBusy), export.Variant{
+		Order:   orderRegister,
+		Body:    map[string]any{"email": "ada+{{$guid}}@example.com", "password": memberPassword},
+		Capture: map[string]string{"memberId": "/data/id", "memberEmail": "/data/email"},
+	}), func(ctx context.Context, in *struct{ Body model.Request[Registration] }) (*createdUserOutput, error) {
 		r := in.Body.Value()
 		u, err := s.Register(ctx, account.NewUser{FirstName: r.FirstName, LastName: r.LastName, Email: r.Email, Password: r.Password})
 		if err != nil {
@@ -95,14 +100,14 @@ func registerRegistration(a huma.API, s Registrar) {
 		return createdUser(u, "Welcome. A mail with a link to verify your address is on its way."), nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exportedWithMail(access(huma.Operation{
 		OperationID: "verify-email",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/verify-email",
 		Summary:     "Verify an e-mail address",
 		Description: "Spends the code of a link that was mailed to the address. It is good once, and only while the account has that address.",
 		Tags:        []string{tagAuth},
-	}, public(), account.ErrLinkInvalid), func(ctx context.Context, in *struct {
+	}, public(), account.ErrLinkInvalid)), func(ctx context.Context, in *struct {
 		Body model.Request[EmailVerification]
 	}) (*doneOutput, error) {
 		if err := s.VerifyEmail(ctx, in.Body.Value().Token); err != nil {
@@ -113,14 +118,14 @@ func registerRegistration(a huma.API, s Registrar) {
 }
 
 func registerPasswords(a huma.API, s Registrar) {
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "forgot-password",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/password/forgot",
 		Summary:     "Ask for a new password",
 		Description: "Mails a link to the address if there is an active account with it. The answer is the same if not.",
 		Tags:        []string{tagAuth},
-	}, public(), errThrottled), func(ctx context.Context, in *struct {
+	}, public(), errThrottled), export.Variant{Body: map[string]any{"email": "{{memberEmail}}"}}), func(ctx context.Context, in *struct {
 		Body model.Request[ForgottenPassword]
 	}) (*doneOutput, error) {
 		if err := s.RequestPasswordReset(ctx, in.Body.Value().Email); err != nil {
@@ -129,14 +134,14 @@ func registerPasswords(a huma.API, s Registrar) {
 		return done("If there is an account with that address, a mail is on its way."), nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exportedWithMail(access(huma.Operation{
 		OperationID: "reset-password",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/password/reset",
 		Summary:     "Set a forgotten password",
 		Description: "Spends the code of a mailed link, sets the password and ends all sessions. It signs nobody in, and a second factor still stands.",
 		Tags:        []string{tagAuth},
-	}, public(), account.ErrLinkInvalid, account.ErrBusy), func(ctx context.Context, in *struct {
+	}, public(), account.ErrLinkInvalid, account.ErrBusy)), func(ctx context.Context, in *struct {
 		Body model.Request[PasswordReset]
 	}) (*doneOutput, error) {
 		r := in.Body.Value()
@@ -146,14 +151,17 @@ func registerPasswords(a huma.API, s Registrar) {
 		return done("Your password is set. Sign in with it."), nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "change-password",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/password/change",
 		Summary:     "Change one's password",
 		Description: "Needs the current password, ends all other sessions, and tells the account's address by mail.",
 		Tags:        []string{tagAuth},
-	}, inPerson(), account.ErrReauthenticate, errThrottled, account.ErrBusy), func(ctx context.Context, in *struct {
+	}, inPerson(), account.ErrReauthenticate, errThrottled, account.ErrBusy), export.Variant{
+		Order: orderChangePassword, Credential: memberToken,
+		Body: map[string]any{"current_password": memberPassword, "new_password": memberNewPassword},
+	}), func(ctx context.Context, in *struct {
 		Body model.Request[PasswordChange]
 	}) (*doneOutput, error) {
 		c := in.Body.Value()

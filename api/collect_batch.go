@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
@@ -164,7 +165,7 @@ type batchOutput struct {
 }
 
 func registerCollectBatch(a huma.API, s BatchCollector) {
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "collect-batch",
 		Method:      http.MethodPost,
 		Path:        "/api/collect/batch",
@@ -173,7 +174,7 @@ func registerCollectBatch(a huma.API, s BatchCollector) {
 			"An answer means that all accepted events are durable. A bad event fails none of its neighbours; `accepted`, `duplicate` and the length of `rejected` add up.",
 		Tags:             []string{tagStats},
 		SkipValidateBody: true,
-	}, ingestKey()), func(ctx context.Context, in *struct{ Body batchBody }) (*batchOutput, error) {
+	}, ingestKey()), exportedBatch()), func(ctx context.Context, in *struct{ Body batchBody }) (*batchOutput, error) {
 		events := make([]stats.Reported, len(in.Body.events))
 		for i, raw := range in.Body.events {
 			events[i] = readReported(raw)
@@ -190,4 +191,12 @@ func registerCollectBatch(a huma.API, s BatchCollector) {
 		}
 		return out, nil
 	})
+}
+
+// exportedBatch reports one event of now, of the site that exported requests made.
+func exportedBatch() export.Variant {
+	return export.Variant{Credential: ingestKeyVariable, Body: map[string]any{"events": []map[string]any{{
+		"event_id": "{{$guid}}", "ts": "{{$isoTimestamp}}", "url": "https://blog.example.com/checkout", "name": "purchase",
+		"ip": "203.0.113.7", "user_agent": "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0",
+	}}}}
 }

@@ -103,7 +103,7 @@ func describeDelivery() *apidoc.Operation {
 		v.Signature.Header = d.signatureHeader()
 		variants = append(variants, v)
 	}
-	o.Security(schemes...).Extension(export.Extension, export.Hints{Order: orderDeliver, Variants: variants})
+	o.Security(schemes...).Extension(export.Extension, export.Hints{Variants: variants, Variant: export.Variant{Order: orderDeliver}})
 	return withReceipts(o)
 }
 

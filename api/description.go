@@ -73,40 +73,6 @@ func headerReference(name string) *huma.Header {
 	return &huma.Header{Ref: "#/components/headers/" + name}
 }
 
-// exportVariables are what people fill in before they run an exported collection;
-// dev.env has the values.
-func exportVariables() export.Root {
-	return export.Root{Variables: []export.Variable{
-		{Name: "adminEmail", Description: "E-mail address of an administrator."},
-		{Name: "adminPassword", Description: "The administrator's password."},
-		{Name: "siteKey", Description: "A site's public key."},
-		{Name: "siteApiKey", Description: "A secret API key of that site, with scope read."},
-		{Name: "paymentSecret", Description: "Secret of the webhook provider payment."},
-		{Name: "codehostSecret", Description: "Secret of the webhook provider codehost."},
-	}}
-}
-
-// The order of exported requests that need what others made.
-const (
-	orderSignIn  = -100
-	orderDeliver = -30
-	orderEvents  = -20
-	orderReplay  = -10
-	// After everything else, for nothing works without a session.
-	orderSignOut     = 1000
-	orderEndSession  = 1001
-	orderEndSessions = 1002
-)
-
-// exported adds hints for exports to op.
-func exported(op huma.Operation, h export.Hints) huma.Operation {
-	if op.Extensions == nil {
-		op.Extensions = map[string]any{}
-	}
-	op.Extensions[export.Extension] = h
-	return op
-}
-
 // tagGroups are the areas, for readers with a menu.
 func tagGroups() []map[string]any {
 	return []map[string]any{

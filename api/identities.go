@@ -73,7 +73,7 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Description: "Gives the signed-in account the identity behind a one-time code, which a sign-in with `redirect_to` returned with, " +
 			"in place of exchanging it. Needs a sign-in within the last 15 minutes.",
 		Tags: []string{tagAuth}, DefaultStatus: http.StatusCreated,
-	}, inPerson(), account.ErrReauthenticate, oauth.ErrCode, account.ErrIdentityTaken, account.ErrBusy), export.Hints{Status: []int{http.StatusCreated, http.StatusBadRequest}}),
+	}, inPerson(), account.ErrReauthenticate, oauth.ErrCode, account.ErrIdentityTaken, account.ErrBusy), export.Variant{Status: []int{http.StatusCreated, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*linkedIdentityOutput, error) {
 			c := in.Body.Value()
 			linked, err := s.LinkIdentity(ctx, identity.FromContext(ctx).UserID, c.Code, c.Verifier)
@@ -93,7 +93,7 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Summary:     "Unlink an identity",
 		Description: "It can't sign in to the account any more. The last way to sign in stays.",
 		Tags:        []string{tagAuth}, DefaultStatus: http.StatusNoContent,
-	}, inPerson(), account.ErrMissingIdentity, account.ErrLastIdentity), export.Hints{Status: []int{http.StatusNoContent, http.StatusNotFound}}),
+	}, inPerson(), account.ErrMissingIdentity, account.ErrLastIdentity), export.Variant{Status: []int{http.StatusNoContent, http.StatusNotFound}}),
 		func(ctx context.Context, in *identityInput) (*struct{}, error) {
 			return nil, s.UnlinkIdentity(ctx, identity.FromContext(ctx).UserID, in.ID)
 		})

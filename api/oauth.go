@@ -112,7 +112,7 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 		Summary:     "Sign in with a provider",
 		Description: "For browsers: sets a cookie and goes to the provider, which comes back to the callback within ten minutes.",
 		Tags:        []string{tagAuth}, DefaultStatus: http.StatusFound,
-	}, public(), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange), export.Hints{Status: []int{http.StatusFound, http.StatusNotFound}}),
+	}, public(), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange), export.Variant{Status: []int{http.StatusFound, http.StatusNotFound}}),
 		func(ctx context.Context, in *startOAuthInput) (*startOAuthOutput, error) {
 			started, err := s.StartOAuth(ctx, in.Provider, account.OAuthStart{
 				ReturnURL: in.RedirectTo, CodeChallenge: in.CodeChallenge, Browser: browserOf(https, in.Browser, in.PlainBrowser),
@@ -123,7 +123,7 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 			return &startOAuthOutput{Location: started.URL, CacheControl: "no-store", Cookie: newBrowserCookie(https, started.Browser)}, nil
 		})
 
-	huma.Register(a, exported(access(finishOperation(a), public(), finishFailures...), export.Hints{Status: []int{http.StatusOK, http.StatusFound, http.StatusNotFound}}),
+	huma.Register(a, exported(access(finishOperation(a), public(), finishFailures...), export.Variant{Status: []int{http.StatusOK, http.StatusFound, http.StatusNotFound}}),
 		func(ctx context.Context, in *finishOAuthInput) (*finishOAuthOutput, error) {
 			outcome, err := s.FinishOAuth(ctx, in.Provider, account.OAuthAnswer{
 				State: in.State, Code: in.Code, Error: in.Error, Issuer: in.Issuer, Browser: browserOf(https, in.Browser, in.PlainBrowser),
@@ -146,7 +146,7 @@ func registerExchange(a huma.API, s OAuthService) {
 		Description: "Turns the one-time code that a sign-in returned to `redirect_to` with into tokens: no token ever travels in a URL. " +
 			"The code is good for five minutes. After `email_exists_link_required` it still is, for `POST /api/auth/identities`.",
 		Tags: []string{tagAuth},
-	}, public(), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrNoAddress, account.ErrBusy), export.Hints{Status: []int{http.StatusOK, http.StatusBadRequest}}),
+	}, public(), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrNoAddress, account.ErrBusy), export.Variant{Status: []int{http.StatusOK, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*signInOutput, error) {
 			c := in.Body.Value()
 			signed, err := s.CollectOAuth(ctx, c.Code, c.Verifier)

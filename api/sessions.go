@@ -55,14 +55,20 @@ type sessionInput struct {
 }
 
 func registerSessions(a huma.API, s SessionService) {
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "list-sessions",
 		Method:      http.MethodGet,
 		Path:        "/api/auth/sessions",
 		Summary:     "List one's sessions",
 		Description: "Sign-ins that still hold, newest first, page by page.",
 		Tags:        []string{tagAuth},
-	}, inPerson()), func(ctx context.Context, in *struct{ Page }) (*listSessionsOutput, error) {
+	}, inPerson()),
+		export.Variant{Name: "administrator", Summary: "List one's sessions"},
+		export.Variant{
+			Name: "member", Summary: "List the new account's sessions", Order: orderMemberSessions,
+			Credential: memberToken, Capture: map[string]string{"sessionId": "/data/1/id"}, // not that which asks
+		},
+	), func(ctx context.Context, in *struct{ Page }) (*listSessionsOutput, error) {
 		var after *account.SessionPosition
 		if in.Cursor != "" {
 			var c sessionCursor
@@ -84,6 +90,10 @@ func registerSessions(a huma.API, s SessionService) {
 		})}, nil
 	})
 
+	registerSessionEnds(a, s)
+}
+
+func registerSessionEnds(a huma.API, s SessionService) {
 	huma.Register(a, exported(access(huma.Operation{
 		OperationID:   "end-session",
 		Method:        http.MethodDelete,
@@ -92,7 +102,9 @@ func registerSessions(a huma.API, s SessionService) {
 		Description:   "Its tokens end at once. It may be the session that asks.",
 		Tags:          []string{tagAuth},
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson().whileEnrolling(), account.ErrNoSession), export.Hints{Order: orderEndSession}), func(ctx context.Context, in *sessionInput) (*struct{}, error) {
+	}, inPerson().whileEnrolling(), account.ErrNoSession), export.Variant{
+		Order: orderEndSession, Credential: memberToken, Parameters: map[string]string{"id": "{{sessionId}}"},
+	}), func(ctx context.Context, in *sessionInput) (*struct{}, error) {
 		id, err := parseID(in.ID, account.ErrNoSession)
 		if err != nil {
 			return nil, err
@@ -108,7 +120,7 @@ func registerSessions(a huma.API, s SessionService) {
 		Description:   "Signs out everywhere, here too.",
 		Tags:          []string{tagAuth},
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson().whileEnrolling()), export.Hints{Order: orderEndSessions}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
+	}, inPerson().whileEnrolling()), export.Variant{Order: orderEndSessions, Credential: memberToken}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		return nil, s.EndSessions(ctx)
 	})
 }

@@ -36,7 +36,7 @@ type dropCursor struct {
 }
 
 func registerSiteDrops(a huma.API, sites SiteAdmin, s DropCounts) {
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exportedByID(access(huma.Operation{
 		OperationID: "list-site-drops",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/sites/{id}/drops",
@@ -45,7 +45,7 @@ func registerSiteDrops(a huma.API, sites SiteAdmin, s DropCounts) {
 			"`bot`: an automated client. `unknown_host`: a page that is not the site's. `do_not_track`: the visitor sent DNT or GPC. " +
 			"`validation_failed`: a field breaks a rule. `too_old`, `in_future`: the time of an event that a server reported.",
 		Tags: []string{tagSites},
-	}, roles(identity.Admin), site.ErrNoSite), func(ctx context.Context, in *listSiteKeysInput) (*listSiteDropsOutput, error) {
+	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteDropsOutput, error) {
 		after, err := dropPosition(in.Cursor)
 		if err != nil {
 			return nil, err

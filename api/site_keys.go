@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
@@ -71,14 +72,14 @@ type listSiteKeysOutput struct {
 }
 
 func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exportedByID(access(huma.Operation{
 		OperationID: "list-site-keys",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/sites/{id}/keys",
 		Summary:     "List a site's secret keys",
 		Description: "Keys without their secrets, retired ones included, newest first, page by page.",
 		Tags:        []string{tagSites},
-	}, roles(identity.Admin), site.ErrNoSite), func(ctx context.Context, in *listSiteKeysInput) (*listSiteKeysOutput, error) {
+	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteKeysOutput, error) {
 		var c idCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
 			return nil, err
@@ -98,7 +99,7 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 		return &listSiteKeysOutput{Body: newList(keys, in.Limit, total, toSiteAPIKey, func(k site.Key) any { return idCursor{k.ID} })}, nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID:   "create-site-key",
 		Method:        http.MethodPost,
 		Path:          "/api/admin/sites/{id}/keys",
@@ -106,7 +107,10 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 		Description:   "The secret is in this answer and nowhere else: only its hash is stored.",
 		Tags:          []string{tagSites},
 		DefaultStatus: http.StatusCreated,
-	}, roles(identity.Admin), site.ErrNoSite), func(ctx context.Context, in *createSiteKeyInput) (*newSiteKeyOutput, error) {
+	}, roles(identity.Admin), site.ErrNoSite), export.Variant{
+		Parameters: map[string]string{"id": "{{siteId}}"}, Body: map[string]any{"name": "reporter", "scope": "ingest"},
+		Capture: map[string]string{"siteKeyId": "/data/id", ingestKeyVariable: "/data/key"},
+	}), func(ctx context.Context, in *createSiteKeyInput) (*newSiteKeyOutput, error) {
 		id, err := in.siteID()
 		if err != nil {
 			return nil, err
@@ -123,7 +127,9 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 }
 
 func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
-	huma.Register(a, access(huma.Operation{
+	exportedKey := export.Variant{Parameters: map[string]string{"id": "{{siteId}}", "kid": "{{siteKeyId}}"}}
+
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID:   "rotate-site-key",
 		Method:        http.MethodPost,
 		Path:          "/api/admin/sites/{id}/keys/{kid}/rotate",
@@ -131,7 +137,7 @@ func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
 		Description:   "Makes a key with the same name and scope. The old one goes on working for a period of grace, by default a day.",
 		Tags:          []string{tagSites},
 		DefaultStatus: http.StatusCreated,
-	}, roles(identity.Admin), site.ErrNoKey, site.ErrRetired), func(ctx context.Context, in *rotateSiteKeyInput) (*newSiteKeyOutput, error) {
+	}, roles(identity.Admin), site.ErrNoKey, site.ErrRetired), exportedKey), func(ctx context.Context, in *rotateSiteKeyInput) (*newSiteKeyOutput, error) {
 		siteID, keyID, err := in.ids()
 		if err != nil {
 			return nil, err
@@ -143,7 +149,7 @@ func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
 		return newKeyOutput(key, secret, "Key replaced. Keep the new one: it is shown this once."), nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID:   "revoke-site-key",
 		Method:        http.MethodDelete,
 		Path:          "/api/admin/sites/{id}/keys/{kid}",
@@ -151,7 +157,7 @@ func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
 		Description:   "The key ends at once. Revoking it again changes nothing.",
 		Tags:          []string{tagSites},
 		DefaultStatus: http.StatusNoContent,
-	}, roles(identity.Admin), site.ErrNoKey), func(ctx context.Context, in *SiteKeyInput) (*struct{}, error) {
+	}, roles(identity.Admin), site.ErrNoKey), exportedKey), func(ctx context.Context, in *SiteKeyInput) (*struct{}, error) {
 		siteID, keyID, err := in.ids()
 		if err != nil {
 			return nil, err

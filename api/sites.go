@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
@@ -75,7 +76,7 @@ func registerSites(a huma.API, s SiteAdmin, e SiteEraser) {
 	registerSiteReads(a, s)
 	registerSiteWrites(a, s)
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exportedByID(access(huma.Operation{
 		OperationID:   "delete-site",
 		Method:        http.MethodDelete,
 		Path:          "/api/admin/sites/{id}",
@@ -83,7 +84,7 @@ func registerSites(a huma.API, s SiteAdmin, e SiteEraser) {
 		Description:   "The site and its keys are gone at once; a job erases everything that was counted. This can't be undone.",
 		Tags:          []string{tagSites},
 		DefaultStatus: http.StatusNoContent,
-	}, roles(identity.Admin), site.ErrNoSite), func(ctx context.Context, in *SiteInput) (*struct{}, error) {
+	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *SiteInput) (*struct{}, error) {
 		id, err := in.siteID()
 		if err != nil {
 			return nil, err
@@ -116,14 +117,14 @@ func registerSiteReads(a huma.API, s SiteAdmin) {
 		return &listSitesOutput{Body: newList(sites, in.Limit, total, toSite, func(s site.Site) any { return idCursor{s.ID} })}, nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exportedByID(access(huma.Operation{
 		OperationID: "get-site",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/sites/{id}",
 		Summary:     "Show a site",
 		Description: "One site, with its public key.",
 		Tags:        []string{tagSites},
-	}, roles(identity.Admin), site.ErrNoSite), func(ctx context.Context, in *SiteInput) (*siteOutput, error) {
+	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *SiteInput) (*siteOutput, error) {
 		id, err := in.siteID()
 		if err != nil {
 			return nil, err
@@ -137,7 +138,7 @@ func registerSiteReads(a huma.API, s SiteAdmin) {
 }
 
 func registerSiteWrites(a huma.API, s SiteAdmin) {
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID:   "create-site",
 		Method:        http.MethodPost,
 		Path:          "/api/admin/sites",
@@ -145,7 +146,9 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 		Description:   "Makes a site with a public key for its pages. To read its statistics, make a secret key as well.",
 		Tags:          []string{tagSites},
 		DefaultStatus: http.StatusCreated,
-	}, roles(identity.Admin)), func(ctx context.Context, in *createSiteInput) (*createdSiteOutput, error) {
+	}, roles(identity.Admin)), export.Variant{
+		Order: orderSite, Capture: map[string]string{"siteId": "/data/id"},
+	}), func(ctx context.Context, in *createSiteInput) (*createdSiteOutput, error) {
 		wanted := in.Body.Value()
 		made, err := s.Create(ctx, wanted.Name, wanted.Domain, wanted.Timezone)
 		if err != nil {
@@ -160,14 +163,14 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 		if method == http.MethodPut {
 			id, summary, description = "replace-site", "Change a site, in full or in part", "As PATCH: fields that are left out stay as they are."
 		}
-		huma.Register(a, access(huma.Operation{
+		huma.Register(a, exportedByID(access(huma.Operation{
 			OperationID: id,
 			Method:      method,
 			Path:        "/api/admin/sites/{id}",
 			Summary:     summary,
 			Description: description + " A new time zone takes effect at the end of the site's current day.",
 			Tags:        []string{tagSites},
-		}, roles(identity.Admin), site.ErrNoSite), func(ctx context.Context, in *updateSiteInput) (*siteOutput, error) {
+		}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *updateSiteInput) (*siteOutput, error) {
 			id, err := in.siteID()
 			if err != nil {
 				return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/identity"
 )
@@ -100,7 +101,11 @@ func registerTokens(a huma.API, s TokenService) {
 		return &listTokensOutput{Body: newList(tokens, in.Limit, total, toAPIToken, func(t account.APIToken) any { return tokenCursor{t.ID} })}, nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	registerTokenChanges(a, s)
+}
+
+func registerTokenChanges(a huma.API, s TokenService) {
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "create-api-token",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/tokens",
@@ -110,7 +115,10 @@ func registerTokens(a huma.API, s TokenService) {
 			"`write` for those that do, `admin` besides for those that are for an ADMIN alone. Needs a sign-in of the last quarter of an hour.",
 		Tags:          []string{tagTokens},
 		DefaultStatus: http.StatusCreated,
-	}, inPerson(), account.ErrReauthenticate, account.ErrManyAPITokens), func(ctx context.Context, in *struct{ Body model.Request[NewAPIToken] }) (*newTokenOutput, error) {
+	}, inPerson(), account.ErrReauthenticate, account.ErrManyAPITokens), export.Variant{
+		Body:    map[string]any{"expires_at": nil}, // that of the example will have passed one day
+		Capture: map[string]string{"apiTokenId": "/data/id"},
+	}), func(ctx context.Context, in *struct{ Body model.Request[NewAPIToken] }) (*newTokenOutput, error) {
 		wanted := in.Body.Value()
 		n := account.NewAPIToken{Name: wanted.Name, ExpiresAt: wanted.ExpiresAt}
 		for _, scope := range wanted.Scopes {
@@ -127,7 +135,7 @@ func registerTokens(a huma.API, s TokenService) {
 		}, nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exportedByID(access(huma.Operation{
 		OperationID:   "revoke-api-token",
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/tokens/{id}",
@@ -135,7 +143,7 @@ func registerTokens(a huma.API, s TokenService) {
 		Description:   "It ends at once.",
 		Tags:          []string{tagTokens},
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson(), account.ErrNoAPIToken), func(ctx context.Context, in *tokenInput) (*struct{}, error) {
+	}, inPerson(), account.ErrNoAPIToken), "apiTokenId"), func(ctx context.Context, in *tokenInput) (*struct{}, error) {
 		return nil, s.RevokeAPIToken(ctx, in.ID)
 	})
 }

@@ -72,7 +72,7 @@ func newRecoveryCodesOutput(codes []string, message string) *recoveryCodesOutput
 }
 
 func registerTwoFactor(a huma.API, s TwoFactorService) {
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "setup-two-factor",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/2fa/setup",
@@ -80,7 +80,9 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 		Description: "Makes a secret for an authenticator application (RFC 6238). It counts once a code of it was given to " +
 			"`POST /api/auth/2fa/enable`; until then a further call replaces it. Needs a sign-in within the last 15 minutes.",
 		Tags: []string{tagAuth},
-	}, inPerson().whileEnrolling(), account.ErrReauthenticate, account.ErrTOTPEnabled),
+	}, inPerson().whileEnrolling(), account.ErrReauthenticate, account.ErrTOTPEnabled), export.Variant{
+		Order: orderSetupTOTP, Credential: memberToken, Capture: map[string]string{"totpSecret": "/data/secret"},
+	}),
 		func(ctx context.Context, _ *struct{}) (*totpSetupOutput, error) {
 			setup, err := s.SetupTOTP(ctx, identity.FromContext(ctx).UserID)
 			if err != nil {
@@ -98,7 +100,11 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 		Summary:     "Turn two-factor authentication on",
 		Description: "Takes a first code, ends the account's other sessions and answers ten recovery codes.",
 		Tags:        []string{tagAuth},
-	}, inPerson().whileEnrolling(), account.ErrTOTPInvalid, account.ErrTOTPNotSetUp, account.ErrTOTPEnabled), export.Hints{Status: []int{http.StatusOK, http.StatusUnauthorized}}),
+	}, inPerson().whileEnrolling(), account.ErrTOTPInvalid, account.ErrTOTPNotSetUp, account.ErrTOTPEnabled), export.Variant{
+		Order: orderEnableTOTP, Credential: memberToken,
+		TOTP: &export.TOTP{Secret: "totpSecret", Code: "totpCode"}, Body: map[string]any{"code": "{{totpCode}}"},
+		Capture: map[string]string{"recoveryCode": "/data/recovery_codes/0", "nextRecoveryCode": "/data/recovery_codes/1"},
+	}),
 		func(ctx context.Context, in *struct{ Body model.Request[TOTPCode] }) (*recoveryCodesOutput, error) {
 			codes, err := s.EnableTOTP(ctx, identity.FromContext(ctx).UserID, in.Body.Value().Code)
 			if err != nil {
@@ -119,7 +125,10 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		Summary:     "Turn two-factor authentication off",
 		Description: "Needs the password and a code, and voids the recovery codes. An administrator can't where it is required of administrators.",
 		Tags:        []string{tagAuth}, DefaultStatus: http.StatusNoContent,
-	}, inPerson(), account.ErrReauthenticate, account.ErrTOTPInvalid, account.ErrTOTPDisabled, account.ErrTwoFactorRequired, errThrottled, account.ErrBusy), export.Hints{Status: []int{http.StatusNoContent, http.StatusConflict}}),
+	}, inPerson(), account.ErrReauthenticate, account.ErrTOTPInvalid, account.ErrTOTPDisabled, account.ErrTwoFactorRequired, errThrottled, account.ErrBusy), export.Variant{
+		Order: orderDisableTOTP, Credential: memberToken,
+		Body: map[string]any{"password": memberNewPassword, "code": "{{recoveryCode}}"},
+	}),
 		func(ctx context.Context, in *struct {
 			Body model.Request[DisableTwoFactor]
 		}) (*struct{}, error) {
@@ -134,7 +143,10 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		Summary:     "New recovery codes",
 		Description: "Voids the recovery codes and answers ten new ones.",
 		Tags:        []string{tagAuth},
-	}, inPerson(), account.ErrTOTPInvalid, account.ErrTOTPDisabled, errThrottled), export.Hints{Status: []int{http.StatusOK, http.StatusConflict}}),
+	}, inPerson(), account.ErrTOTPInvalid, account.ErrTOTPDisabled, errThrottled), export.Variant{
+		Order: orderRecoveryCodes, Credential: memberToken,
+		Body: map[string]any{"code": "{{nextRecoveryCode}}"}, Capture: map[string]string{"recoveryCode": "/data/recovery_codes/0"},
+	}),
 		func(ctx context.Context, in *struct{ Body model.Request[SecondFactor] }) (*recoveryCodesOutput, error) {
 			codes, err := s.RenewRecoveryCodes(ctx, identity.FromContext(ctx).UserID, in.Body.Value().Code)
 			if err != nil {
@@ -153,7 +165,11 @@ func registerSecondStep(a huma.API, s TwoFactorService) {
 		Description: "Takes the `mfa_token` of a first step and a code, opens a session and answers its tokens. A code works once. " +
 			"Ten failures in a row, over however many first steps, block further tries for a while.",
 		Tags: []string{tagAuth},
-	}, public(), token.ErrChallenge, account.ErrTOTPInvalid, account.ErrInactive, errThrottled), export.Hints{Status: []int{http.StatusOK, http.StatusUnauthorized}}),
+	}, public(), token.ErrChallenge, account.ErrTOTPInvalid, account.ErrInactive, errThrottled), export.Variant{
+		Order:   orderMemberSecondStep,
+		Body:    map[string]any{"mfa_token": "{{mfaToken}}", "code": "{{recoveryCode}}"},
+		Capture: map[string]string{memberToken: "/data/access_token"},
+	}),
 		func(ctx context.Context, in *struct{ Body model.Request[SecondStep] }) (*signInOutput, error) {
 			c := in.Body.Value()
 			signed, err := s.VerifySecondFactor(ctx, c.MFAToken, c.Code)

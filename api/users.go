@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
@@ -129,7 +130,7 @@ func registerUsers(a huma.API, s UserService) {
 }
 
 func registerUser(a huma.API, s UserService) {
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID:   "create-user",
 		Method:        http.MethodPost,
 		Path:          "/api/users",
@@ -137,7 +138,9 @@ func registerUser(a huma.API, s UserService) {
 		Description:   "Makes an account without a password and mails a link, good for seven days, to set one.",
 		Tags:          []string{tagUsers},
 		DefaultStatus: http.StatusCreated,
-	}, roles(identity.Admin), account.ErrEmailTaken), func(ctx context.Context, in *createUserInput) (*createdUserOutput, error) {
+	}, roles(identity.Admin), account.ErrEmailTaken), export.Variant{
+		Body: map[string]any{"email": "ada+{{$guid}}@example.com"}, Capture: map[string]string{"userId": "/data/id"},
+	}), func(ctx context.Context, in *createUserInput) (*createdUserOutput, error) {
 		n := in.Body.Value()
 		u, err := s.Invite(ctx, account.NewUser{FirstName: n.FirstName, LastName: n.LastName, Email: n.Email, Role: identity.Role(n.Role)}, n.Active)
 		if err != nil {
@@ -146,14 +149,14 @@ func registerUser(a huma.API, s UserService) {
 		return createdUser(u, "Account made. A mail with a link to set a password is on its way."), nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exportedByID(access(huma.Operation{
 		OperationID: "get-user",
 		Method:      http.MethodGet,
 		Path:        "/api/users/{id}",
 		Summary:     "Show an account",
 		Description: "An ADMIN sees every account, others their own; a foreign one is 404.",
 		Tags:        []string{tagUsers},
-	}, signedIn(), account.ErrNotFound), func(ctx context.Context, in *UserInput) (*userOutput, error) {
+	}, signedIn(), account.ErrNotFound), "userId"), func(ctx context.Context, in *UserInput) (*userOutput, error) {
 		u, err := s.Find(ctx, in.ID)
 		if err != nil {
 			return nil, err
@@ -161,7 +164,7 @@ func registerUser(a huma.API, s UserService) {
 		return &userOutput{Body: single[User]{Data: toUser(u), Message: "Account found."}}, nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID:   "delete-user",
 		Method:        http.MethodDelete,
 		Path:          "/api/users/{id}",
@@ -169,7 +172,13 @@ func registerUser(a huma.API, s UserService) {
 		Description:   "Deletes the account with its sessions, tokens and posts; to keep what it wrote, deactivate it instead. The last active ADMIN stays.",
 		Tags:          []string{tagUsers},
 		DefaultStatus: http.StatusNoContent,
-	}, roles(identity.Admin), account.ErrNotFound, account.ErrLastAdmin), func(ctx context.Context, in *UserInput) (*struct{}, error) {
+	}, roles(identity.Admin), account.ErrNotFound, account.ErrLastAdmin),
+		export.Variant{Name: "made", Summary: "Delete an account", Parameters: map[string]string{"id": "{{userId}}"}},
+		export.Variant{
+			Name: "member", Summary: "Delete the account that registered", Order: orderDeleteMember,
+			Parameters: map[string]string{"id": "{{memberId}}"},
+		},
+	), func(ctx context.Context, in *UserInput) (*struct{}, error) {
 		return nil, s.Delete(ctx, in.ID)
 	})
 }
@@ -180,7 +189,7 @@ func registerUserUpdate(a huma.API, s UserService, method string) {
 	if method == http.MethodPatch {
 		id, summary = "patch-user", "Change an account in part"
 	}
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID: id,
 		Method:      method,
 		Path:        "/api/users/{id}",
@@ -189,7 +198,9 @@ func registerUserUpdate(a huma.API, s UserService, method string) {
 			"whose role and active they may repeat but not change. One's own e-mail address takes a sign-in of the last quarter of an hour, " +
 			"and another address is to be verified anew. Deactivation ends the account's sessions. The last active ADMIN stays one.",
 		Tags: []string{tagUsers},
-	}, signedIn(), account.ErrNotFound, account.ErrEmailTaken, account.ErrLastAdmin, account.ErrReauthenticate), func(ctx context.Context, in *updateUserInput) (*userOutput, error) {
+	}, signedIn(), account.ErrNotFound, account.ErrEmailTaken, account.ErrLastAdmin, account.ErrReauthenticate), export.Variant{
+		Parameters: map[string]string{"id": "{{userId}}"}, Body: map[string]any{"email": "ada+{{$guid}}@example.com"},
+	}), func(ctx context.Context, in *updateUserInput) (*userOutput, error) {
 		u, err := s.Update(ctx, in.ID, in.change())
 		if err != nil {
 			return nil, within("body", err)

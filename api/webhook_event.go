@@ -90,9 +90,8 @@ func registerWebhookEvent(a huma.API, s WebhookEvents) {
 				"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary", Description: "With `raw=true`."}},
 			},
 		}},
-	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrEmptied), export.Hints{
-		Order:   orderEvents,
-		Variant: export.Variant{Parameters: map[string]string{"id": "{{eventId}}"}},
+	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrEmptied), export.Variant{
+		Order: orderEvents, Parameters: map[string]string{"id": "{{eventId}}"},
 	}), func(ctx context.Context, in *getWebhookInput) (*bytesOutput, error) {
 		id, err := parseID(in.ID, webhook.ErrEvent)
 		if err != nil {

@@ -109,7 +109,7 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 			"At least one filter is needed.",
 		Tags:          []string{tagWebhooks},
 		DefaultStatus: http.StatusAccepted,
-	}, roles(identity.Admin)), export.Hints{Order: orderReplay, Capture: map[string]string{"replayId": "/data/id"}}), func(ctx context.Context, in *startReplayInput) (*startReplayOutput, error) {
+	}, roles(identity.Admin)), export.Variant{Order: orderReplay, Capture: map[string]string{"replayId": "/data/id"}}), func(ctx context.Context, in *startReplayInput) (*startReplayOutput, error) {
 		b, err := s.StartBulk(ctx, in.Body.Value().filter())
 		if err != nil {
 			return nil, within("body", err)
@@ -120,7 +120,7 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		}, nil
 	})
 
-	byID := export.Hints{Order: orderReplay, Variant: export.Variant{Parameters: map[string]string{"id": "{{replayId}}"}}}
+	byID := export.Variant{Order: orderReplay, Parameters: map[string]string{"id": "{{replayId}}"}}
 	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "get-webhook-replay",
 		Method:      http.MethodGet,
@@ -132,6 +132,8 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		return answerReplay(ctx, in, s.Bulk, "Found.")
 	})
 
+	cancel := byID
+	cancel.Status = []int{http.StatusOK, http.StatusConflict} // it may have finished
 	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "cancel-webhook-replay",
 		Method:      http.MethodPost,
@@ -139,7 +141,7 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		Summary:     "Cancel a bulk replay",
 		Description: "Takes no more deliveries; those that were taken are still handled.",
 		Tags:        []string{tagWebhooks},
-	}, roles(identity.Admin), webhook.ErrBulk, webhook.ErrBulkEnded), byID), func(ctx context.Context, in *replayInput) (*replayOutput, error) {
+	}, roles(identity.Admin), webhook.ErrBulk, webhook.ErrBulkEnded), cancel), func(ctx context.Context, in *replayInput) (*replayOutput, error) {
 		return answerReplay(ctx, in, s.CancelBulk, "Cancelled.")
 	})
 }

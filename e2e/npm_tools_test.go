@@ -1,4 +1,4 @@
-//go:build external || newman
+//go:build external
 
 package e2e_test
 

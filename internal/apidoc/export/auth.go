@@ -51,10 +51,10 @@ func (d *description) auth(o located, v Variant) auth {
 	for _, alternative := range alternatives {
 		for _, name := range slices.Sorted(maps.Keys(alternative)) {
 			s := d.Components.SecuritySchemes[name]
-			variable := cmp.Or(s.Hints.Variable, name)
+			variable := cmp.Or(v.Credential, s.Hints.Variable, name)
 			switch {
 			case s.isBearer():
-				variable = cmp.Or(s.Hints.Variable, tokenVariable)
+				variable = cmp.Or(v.Credential, s.Hints.Variable, tokenVariable)
 				return auth{kind: authBearer, value: "{{" + variable + "}}", inherited: variable == d.bearerVariable()}
 			case s.Type == "apiKey" && s.In != "cookie":
 				return auth{kind: authAPIKey, in: s.In, name: s.Name, value: "{{" + variable + "}}"}

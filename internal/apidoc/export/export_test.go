@@ -94,6 +94,9 @@ func TestWhatHintsCannotMeanIsAnError(t *testing.T) {
 		`list-books: a capture "bookId": "data.id" is no JSON`: changed(t, `"operationId": "list-books"`, `"operationId": "list-books", "x-waypost-export": {"capture": {"bookId": "data.id"}}`),
 		`deliver: a signature needs`:                           changed(t, `"secret": "postSecret", `, ""),
 		`a variable "postal code" is no name`:                  changed(t, `"name": "postSecret"`, `"name": "postal code"`),
+		`deliver: two variants have the name "post"`:           changed(t, `"name": "courier", "summary"`, `"name": "post", "summary"`),
+		`sign-out: a credential "my token" is no name`:         changed(t, `{"order": 200}`, `{"credential": "my token"}`),
+		`sign-out: a one-time password needs`:                  changed(t, `{"order": 200}`, `{"totp": {"secret": "totpSecret"}}`),
 	} {
 		for name, form := range forms {
 			if _, err := form(raw); err == nil || !strings.Contains(err.Error(), want) {

@@ -39,19 +39,9 @@ type SchemeHints struct {
 // Hints say how a request of an operation succeeds on a service that was just
 // set up, after the requests before it.
 type Hints struct {
-	// Order moves the request before (negative) or behind others; among equals the
-	// path decides. Requests above zero come in a last folder. Zero is 100 for
-	// DELETE.
-	Order int `json:"order,omitempty"`
 	// Variants replace the one request by several. What a variant leaves out it
 	// takes from here.
 	Variants []Variant `json:"variants,omitempty"`
-	// Capture stores members of the answer, by JSON Pointer (RFC 6901), in
-	// variables for later requests.
-	Capture map[string]string `json:"capture,omitempty"`
-	// Status lists the documented statuses that count as success, when these are
-	// not simply all documented 2xx (or, without such, 3xx).
-	Status []int `json:"status,omitempty"`
 
 	Variant
 }
@@ -62,6 +52,13 @@ type Variant struct {
 	Name string `json:"name,omitempty"`
 	// Summary is the request's title, in place of the operation's.
 	Summary string `json:"summary,omitempty"`
+	// Order moves the request before (negative) or behind others; among equals the
+	// path decides. Requests above zero come in a last folder. Zero is 100 for
+	// DELETE.
+	Order int `json:"order,omitempty"`
+	// Credential names the variable with the token or the key, in place of the
+	// security scheme's.
+	Credential string `json:"credential,omitempty"`
 	// Parameters are values of path, query and header parameters by name. An
 	// optional one with a value is enabled.
 	Parameters map[string]string `json:"parameters,omitempty"`
@@ -73,6 +70,21 @@ type Variant struct {
 	Body any `json:"body,omitempty"`
 	// Signature makes a script sign the body before it is sent.
 	Signature *Signature `json:"signature,omitempty"`
+	// TOTP makes a script compute a one-time password before the request is sent.
+	TOTP *TOTP `json:"totp,omitempty"`
+	// Status lists the documented statuses that count as success, when these are
+	// not simply all documented 2xx (or, without such, 3xx).
+	Status []int `json:"status,omitempty"`
+	// Capture stores members of the answer, by JSON Pointer (RFC 6901), in
+	// variables for later requests.
+	Capture map[string]string `json:"capture,omitempty"`
+}
+
+// TOTP is a time-based one-time password (RFC 6238) with the usual parameters:
+// SHA-1, six digits, 30 seconds. Both members name variables.
+type TOTP struct {
+	Secret string `json:"secret"` // holds the key, in base32
+	Code   string `json:"code"`   // gets the password
 }
 
 // Signature is an HMAC-SHA256, in lower-case hexadecimal. Message and Value may
@@ -97,20 +109,36 @@ func (r Root) validate() error {
 }
 
 func (h Hints) validate() error {
-	for _, name := range slices.Sorted(maps.Keys(h.Capture)) {
-		if !variableName.MatchString(name) || !strings.HasPrefix(h.Capture[name], "/") {
-			return fmt.Errorf("a capture %q: %q is no JSON Pointer into a variable", name, h.Capture[name])
-		}
-	}
-	for _, v := range append(slices.Clone(h.Variants), h.Variant) {
-		if s := v.Signature; s != nil && (s.Header == "" || s.Message == "" || s.Value == "" || !variableName.MatchString(s.Secret)) {
-			return errors.New("a signature needs a header, a secret's variable, a message and a value")
-		}
-	}
+	names := map[string]bool{}
 	for _, v := range h.Variants {
 		if v.Name == "" {
 			return errors.New("a variant has no name")
 		}
+		if names[v.Name] {
+			return fmt.Errorf("two variants have the name %q", v.Name)
+		}
+		names[v.Name] = true
+		if err := v.validate(); err != nil {
+			return err
+		}
+	}
+	return h.Variant.validate()
+}
+
+func (v Variant) validate() error {
+	for _, name := range slices.Sorted(maps.Keys(v.Capture)) {
+		if !variableName.MatchString(name) || !strings.HasPrefix(v.Capture[name], "/") {
+			return fmt.Errorf("a capture %q: %q is no JSON Pointer into a variable", name, v.Capture[name])
+		}
+	}
+	if v.Credential != "" && !variableName.MatchString(v.Credential) {
+		return fmt.Errorf("a credential %q is no name", v.Credential)
+	}
+	if s := v.Signature; s != nil && (s.Header == "" || s.Message == "" || s.Value == "" || !variableName.MatchString(s.Secret)) {
+		return errors.New("a signature needs a header, a secret's variable, a message and a value")
+	}
+	if t := v.TOTP; t != nil && (!variableName.MatchString(t.Secret) || !variableName.MatchString(t.Code)) {
+		return errors.New("a one-time password needs the variables of its secret and of its code")
 	}
 	return nil
 }

@@ -40,7 +40,6 @@ func (e *insomniaExport) addFolders(folders []folder, parent string) {
 		for j := range f.requests {
 			e.Resources = append(e.Resources, newInsomniaResource(&f.requests[j], id, sortKey(j)))
 		}
-		e.addFolders(f.folders, id)
 	}
 }
 
@@ -58,7 +57,7 @@ func newInsomniaResource(r *request, parent string, key *int) insomniaResource {
 		Parameters: insomniaPairs(r.query), Headers: insomniaPairs(r.header),
 		Body: newInsomniaBody(r.body), Authentication: newInsomniaAuth(r.auth),
 		StoreCookies: &yes, SendCookies: &yes, RawBody: &no, EncodeURL: &yes, RebuildPath: &yes, FollowRedirects: "global",
-		PreRequestScript:    strings.Join(r.signScript(insomnia), "\n"),
+		PreRequestScript:    strings.Join(r.prepareScript(insomnia), "\n"),
 		AfterResponseScript: strings.Join(r.testScript(insomnia), "\n"),
 	}
 	if !r.follows() {

@@ -16,11 +16,10 @@ func newInsomniaFile(p *plan) insomniaFile {
 func insomniaItems(folders []folder) []insomniaItem {
 	out := make([]insomniaItem, len(folders))
 	for i, f := range folders {
-		children := make([]insomniaItem, 0, len(f.requests)+len(f.folders))
+		children := make([]insomniaItem, 0, len(f.requests))
 		for j := range f.requests {
 			children = append(children, newInsomniaItem(&f.requests[j], *sortKey(j)))
 		}
-		children = append(children, insomniaItems(f.folders)...)
 		out[i] = insomniaItem{
 			Name: f.name, Meta: insomniaMeta{ID: insomniaID("fld", f.key), Description: f.description, SortKey: *sortKey(i)},
 			Children: children,
@@ -36,7 +35,7 @@ func newInsomniaItem(r *request, key int) insomniaItem {
 		Parameters: insomniaPairs(r.query), Headers: insomniaPairs(r.header),
 		Authentication: newInsomniaAuth(r.auth),
 		Scripts: &insomniaScripts{
-			PreRequest:    strings.Join(r.signScript(insomnia), "\n"),
+			PreRequest:    strings.Join(r.prepareScript(insomnia), "\n"),
 			AfterResponse: strings.Join(r.testScript(insomnia), "\n"),
 		},
 	}

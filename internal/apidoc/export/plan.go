@@ -16,6 +16,7 @@ const (
 	lastFolder            = "Removal and sign-out"
 	lastFolderDescription = "Requests that take away what the others need. They come last, so that the whole collection can be run in order."
 	untagged              = "Other"
+	removalOrder          = 100
 )
 
 // methods in the order of a folder's requests for one path: a list is read, then
@@ -35,7 +36,6 @@ type setting struct{ name, value, description string }
 type folder struct {
 	key               string // for its id
 	name, description string
-	folders           []folder
 	requests          []request
 }
 
@@ -43,8 +43,13 @@ type folder struct {
 type located struct {
 	operation
 	method, path string
-	order        int
 	tag          string
+}
+
+// placed is a request with what its place depends on.
+type placed struct {
+	request
+	tag, path string
 }
 
 func newPlan(raw []byte) (*plan, error) {
@@ -55,27 +60,21 @@ func newPlan(raw []byte) (*plan, error) {
 	if err := d.Hints.validate(); err != nil {
 		return nil, err
 	}
-	operations, err := d.operations()
+	requests, err := d.allRequests()
 	if err != nil {
 		return nil, err
 	}
 	p := &plan{name: cmp.Or(d.Info.Title, "API"), version: d.Info.Version, description: d.Info.Description}
 	p.bearer = d.bearerVariable()
-	var early, late []located
-	for _, o := range operations {
-		if o.order > 0 {
-			late = append(late, o)
-		} else {
-			early = append(early, o)
-		}
+	from := len(requests)
+	if i := slices.IndexFunc(requests, func(r placed) bool { return r.order > 0 }); i >= 0 {
+		from = i
 	}
-	if p.folders, err = d.byTag(early, ""); err != nil {
-		return nil, err
-	}
-	if len(late) > 0 {
+	p.folders = d.byTag(requests[:from])
+	if late := requests[from:]; len(late) > 0 {
 		last := folder{key: "last", name: lastFolder, description: lastFolderDescription}
-		if last.folders, err = d.byTag(late, "last/"); err != nil {
-			return nil, err
+		for _, r := range late {
+			last.requests = append(last.requests, r.request)
 		}
 		p.folders = append(p.folders, last)
 	}
@@ -83,11 +82,37 @@ func newPlan(raw []byte) (*plan, error) {
 	return p, nil
 }
 
-// operations are all of the description, in the order of their requests within
-// a folder.
+// allRequests are those of all operations, in their order.
+func (d *description) allRequests() ([]placed, error) {
+	operations, err := d.operations()
+	if err != nil {
+		return nil, err
+	}
+	var all []placed
+	for _, o := range operations {
+		requests, err := d.requests(o)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.OperationID, err)
+		}
+		for _, r := range requests {
+			all = append(all, placed{request: r, tag: o.tag, path: o.path})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b placed) int {
+		byPath := strings.Compare(a.path, b.path)
+		if a.order > 0 {
+			byPath = -byPath // what is inside goes before what holds it
+		}
+		return cmp.Or(cmp.Compare(a.order, b.order), byPath)
+	})
+	return all, nil
+}
+
+// operations are all of the description, by path and method.
 func (d *description) operations() ([]located, error) {
 	var all []located
-	for path, item := range d.Paths {
+	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
+		item := d.Paths[path]
 		var shared []parameter
 		if raw := item["parameters"]; raw != nil {
 			if err := json.Unmarshal(raw, &shared); err != nil {
@@ -104,9 +129,6 @@ func (d *description) operations() ([]located, error) {
 			}
 			o.Parameters = d.withShared(o.Parameters, shared)
 			o.OperationID = cmp.Or(o.OperationID, method+" "+path)
-			if o.order = o.Hints.Order; o.order == 0 && method == "delete" {
-				o.order = 100
-			}
 			o.tag = untagged
 			if len(o.Tags) > 0 {
 				o.tag = o.Tags[0]
@@ -114,14 +136,6 @@ func (d *description) operations() ([]located, error) {
 			all = append(all, o)
 		}
 	}
-	slices.SortFunc(all, func(a, b located) int {
-		byPath := strings.Compare(a.path, b.path)
-		if a.order > 0 {
-			byPath = -byPath // what is inside goes before what holds it
-		}
-		return cmp.Or(cmp.Compare(a.order, b.order), byPath,
-			cmp.Compare(slices.Index(methods, a.method), slices.Index(methods, b.method)))
-	})
 	return all, nil
 }
 
@@ -142,7 +156,7 @@ func (d *description) withShared(own, shared []parameter) []parameter {
 
 // byTag makes a folder of each tag, that of the earliest request first, else in
 // the order in which the description declares them.
-func (d *description) byTag(operations []located, prefix string) ([]folder, error) {
+func (d *description) byTag(requests []placed) []folder {
 	first := map[string]int{} // tag to the order of its earliest request
 	rank := map[string]int{}
 	description := map[string]string{}
@@ -150,27 +164,23 @@ func (d *description) byTag(operations []located, prefix string) ([]folder, erro
 		rank[t.Name], description[t.Name] = i, t.Description
 	}
 	members := map[string][]request{}
-	for _, o := range operations {
-		if _, known := first[o.tag]; !known {
-			first[o.tag] = o.order
+	for _, r := range requests {
+		if _, known := first[r.tag]; !known {
+			first[r.tag] = r.order
 		}
-		if _, declared := rank[o.tag]; !declared {
-			rank[o.tag] = len(d.Tags)
+		if _, declared := rank[r.tag]; !declared {
+			rank[r.tag] = len(d.Tags)
 		}
-		requests, err := d.requests(o)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.OperationID, err)
-		}
-		members[o.tag] = append(members[o.tag], requests...)
+		members[r.tag] = append(members[r.tag], r.request)
 	}
 	tags := slices.SortedFunc(maps.Keys(members), func(a, b string) int {
 		return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(rank[a], rank[b]), strings.Compare(a, b))
 	})
 	folders := make([]folder, len(tags))
 	for i, tag := range tags {
-		folders[i] = folder{key: prefix + tag, name: tag, description: description[tag], requests: members[tag]}
+		folders[i] = folder{key: tag, name: tag, description: description[tag], requests: members[tag]}
 	}
-	return folders, nil
+	return folders
 }
 
 // declare lists the variables: the address and the token, the declared ones, and
@@ -196,6 +206,9 @@ func (p *plan) declare(d *description) {
 		for _, name := range slices.Sorted(maps.Keys(r.capture)) {
 			add(name, "Set by “"+r.name+"”.")
 		}
+		if r.totp != nil {
+			add(r.totp.Code, "Computed before “"+r.name+"”.")
+		}
 	}
 	for r := range p.requests() {
 		for _, name := range r.variables() {
@@ -206,19 +219,13 @@ func (p *plan) declare(d *description) {
 
 // requests yields all requests in their order.
 func (p *plan) requests() func(yield func(*request) bool) {
-	var walk func(folders []folder, yield func(*request) bool) bool
-	walk = func(folders []folder, yield func(*request) bool) bool {
-		for i := range folders {
-			for j := range folders[i].requests {
-				if !yield(&folders[i].requests[j]) {
-					return false
+	return func(yield func(*request) bool) {
+		for _, f := range p.folders {
+			for i := range f.requests {
+				if !yield(&f.requests[i]) {
+					return
 				}
 			}
-			if !walk(folders[i].folders, yield) {
-				return false
-			}
 		}
-		return true
 	}
-	return func(yield func(*request) bool) { walk(p.folders, yield) }
 }

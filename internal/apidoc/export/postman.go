@@ -29,11 +29,10 @@ func newPostmanCollection(p *plan) postmanCollection {
 func postmanFolders(folders []folder) []postmanItem {
 	out := make([]postmanItem, len(folders))
 	for i, f := range folders {
-		items := make([]postmanItem, 0, len(f.requests)+len(f.folders))
+		items := make([]postmanItem, 0, len(f.requests))
 		for j := range f.requests {
 			items = append(items, newPostmanItem(&f.requests[j]))
 		}
-		items = append(items, postmanFolders(f.folders)...)
 		out[i] = postmanItem{ID: postmanID("folder", f.key), Name: f.name, Description: f.description, Item: items}
 	}
 	return out
@@ -57,8 +56,8 @@ func newPostmanItem(r *request) postmanItem {
 
 func postmanEvents(r *request) []postmanEvent {
 	var events []postmanEvent
-	if sign := r.signScript(postman); sign != nil {
-		events = append(events, postmanEvent{"prerequest", postmanScript{postmanID("prerequest", r.key), "text/javascript", sign}})
+	if prepare := r.prepareScript(postman); prepare != nil {
+		events = append(events, postmanEvent{"prerequest", postmanScript{postmanID("prerequest", r.key), "text/javascript", prepare}})
 	}
 	return append(events, postmanEvent{"test", postmanScript{postmanID("test", r.key), "text/javascript", r.testScript(postman)}})
 }

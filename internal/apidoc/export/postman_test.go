@@ -151,7 +151,7 @@ func TestFoldersAreTagsWithTheirDescriptionsAndWhatDestroysComesLast(t *testing.
 		t.Errorf("descriptions %v", got)
 	}
 	last := c.Item[len(c.Item)-1].Item
-	if len(last) != 2 || last[0].Name != "Books" || last[1].Name != "Sessions" || last[1].Description != "Who is there." {
+	if len(last) != 2 || last[0].Name != "Remove a book" || last[1].Name != "Sign out" {
 		t.Errorf("last folder %+v", last)
 	}
 }

@@ -13,6 +13,7 @@ import (
 // request is one of a collection. Texts hold variables as {{name}}.
 type request struct {
 	key               string // for its id
+	order             int
 	name, description string
 	method            string // in capitals
 	path              []segment
@@ -22,6 +23,7 @@ type request struct {
 	statuses          []int // that count as success; none: any below 400
 	capture           map[string]string
 	signature         *Signature
+	totp              *TOTP
 	answers           []answer
 }
 
@@ -72,9 +74,18 @@ func (v Variant) over(shared Variant) Variant {
 	v.Parameters = merge(shared.Parameters, v.Parameters)
 	v.Headers = merge(shared.Headers, v.Headers)
 	v.Example = cmp.Or(v.Example, shared.Example)
+	v.Order = cmp.Or(v.Order, shared.Order)
+	v.Credential = cmp.Or(v.Credential, shared.Credential)
 	v.Signature = cmp.Or(v.Signature, shared.Signature)
+	v.TOTP = cmp.Or(v.TOTP, shared.TOTP)
 	if v.Body == nil {
 		v.Body = shared.Body
+	}
+	if v.Status == nil {
+		v.Status = shared.Status
+	}
+	if v.Capture == nil {
+		v.Capture = shared.Capture
 	}
 	return v
 }
@@ -85,13 +96,18 @@ func (d *description) request(o located, v Variant) (request, error) {
 		name:        cmp.Or(v.Summary, o.Summary, o.OperationID),
 		description: o.Description,
 		method:      strings.ToUpper(o.method),
+		order:       v.Order,
 		auth:        d.auth(o, v),
-		capture:     o.Hints.Capture,
+		capture:     v.Capture,
 		signature:   v.Signature,
+		totp:        v.TOTP,
 		answers:     d.answers(o),
 	}
 	if v.Name != "" && v.Summary == "" {
 		r.name += " (" + v.Name + ")"
+	}
+	if r.order == 0 && o.method == "delete" {
+		r.order = removalOrder
 	}
 	if o.Deprecated {
 		r.description = strings.TrimSpace("**Deprecated.** " + r.description)
@@ -100,7 +116,7 @@ func (d *description) request(o located, v Variant) (request, error) {
 		return request{}, err
 	}
 	var err error
-	if r.statuses, err = statuses(o); err != nil {
+	if r.statuses, err = statuses(o, v); err != nil {
 		return request{}, err
 	}
 	if r.body, err = d.requestBody(o, v); err != nil {
@@ -217,15 +233,15 @@ func text(v any) string {
 
 // statuses lists those that count as success: the hint's, or all documented 2xx,
 // or else all documented 3xx.
-func statuses(o located) ([]int, error) {
+func statuses(o located, v Variant) ([]int, error) {
 	documented := documentedStatuses(o)
-	for _, s := range o.Hints.Status {
+	for _, s := range v.Status {
 		if !slices.Contains(documented, s) {
 			return nil, fmt.Errorf("the hints expect status %d, which is not documented", s)
 		}
 	}
-	if len(o.Hints.Status) > 0 {
-		return o.Hints.Status, nil
+	if len(v.Status) > 0 {
+		return v.Status, nil
 	}
 	for _, class := range []int{2, 3} {
 		if of := slices.DeleteFunc(slices.Clone(documented), func(s int) bool { return s/100 != class }); len(of) > 0 {

@@ -9,6 +9,33 @@ import (
 	"strings"
 )
 
+// prepareScript computes what a request needs before it is sent; nil when that is
+// nothing.
+func (r *request) prepareScript(d dialect) []string {
+	return slices.Concat(r.totpScript(d), r.signScript(d))
+}
+
+// totpScript computes a one-time password as RFC 6238 and RFC 4226, section 5.3,
+// say, and puts it into a variable.
+func (r *request) totpScript(d dialect) []string {
+	t := r.totp
+	if t == nil {
+		return nil
+	}
+	return lines(
+		`const { HmacSHA1, enc: { Hex } } = require("crypto-js");`,
+		fmt.Sprintf(`const base32 = %s.variables.get(%s);`, d.object, literal(t.Secret)),
+		fmt.Sprintf(`if (!base32) throw new Error(%s);`, literal("Set the variable "+t.Secret+" first.")),
+		`const bits = [...base32].map((c) => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".indexOf(c).toString(2).padStart(5, "0")).join("");`,
+		`const key = bits.match(/.{8}/g).map((b) => parseInt(b, 2).toString(16).padStart(2, "0")).join("");`,
+		`const step = Math.floor(Date.now() / 30000).toString(16).padStart(16, "0");`,
+		`const mac = HmacSHA1(Hex.parse(step), Hex.parse(key)).toString(Hex);`,
+		`const offset = 2 * parseInt(mac.slice(-1), 16);`,
+		`const number = parseInt(mac.slice(offset, offset + 8), 16) & 0x7fffffff;`,
+		fmt.Sprintf(`%s.collectionVariables.set(%s, String(number %% 1000000).padStart(6, "0"));`, d.object, literal(t.Code)),
+	)
+}
+
 // signScript fixes the body, signs it and sets the header; nil for a request
 // that is not signed.
 func (r *request) signScript(d dialect) []string {

@@ -75,6 +75,9 @@ func (r *request) variables() []string {
 	if r.signature != nil {
 		names = append(names, r.signature.Secret)
 	}
+	if r.totp != nil {
+		names = append(names, r.totp.Secret, r.totp.Code)
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
