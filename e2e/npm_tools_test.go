@@ -22,7 +22,7 @@ func npmTools(t *testing.T) string {
 	}
 	sum := sha256.New()
 	files := map[string][]byte{}
-	for _, name := range []string{"package.json", "package-lock.json", "exports.cjs", "insomnia.cjs"} {
+	for _, name := range []string{"package.json", "package-lock.json", "collection.cjs", "exports.cjs", "insomnia.cjs"} {
 		if files[name], err = os.ReadFile(filepath.Join("..", "tools", "npm", name)); err != nil {
 			t.Fatal(err)
 		}
