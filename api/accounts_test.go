@@ -56,13 +56,13 @@ type people struct {
 // accountJobs keeps what was inserted, for tests to work.
 type accountJobs struct {
 	mu   sync.Mutex
-	list []account.ResetRequest
+	list []account.LinkRequest
 }
 
 func (j *accountJobs) Insert(_ context.Context, _ pgx.Tx, job queue.Job) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.list = append(j.list, job.(account.ResetRequest))
+	j.list = append(j.list, job.(account.LinkRequest))
 	return nil
 }
 

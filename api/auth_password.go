@@ -13,12 +13,13 @@ import (
 )
 
 // Registrar lets people make and keep their own accounts. All methods return
-// validation faults; Register returns account.ErrEmailTaken, Register and
-// RequestPasswordReset throttle.ErrLimited, ResetPassword and VerifyEmail
-// account.ErrLinkInvalid, ChangePassword account.ErrReauthenticate.
+// validation faults; Register returns account.ErrEmailTaken, Register,
+// RequestVerification and RequestPasswordReset throttle.ErrLimited, ResetPassword
+// and VerifyEmail account.ErrLinkInvalid, ChangePassword account.ErrReauthenticate.
 type Registrar interface {
 	Register(ctx context.Context, n account.NewUser) (account.User, error)
 	VerifyEmail(ctx context.Context, token string) error
+	RequestVerification(ctx context.Context, email string) error
 	RequestPasswordReset(ctx context.Context, email string) error
 	ResetPassword(ctx context.Context, token, password string) error
 	ChangePassword(ctx context.Context, current, next string) error
@@ -35,6 +36,11 @@ type Registration struct {
 // EmailVerification is the body that verifies an address.
 type EmailVerification struct {
 	Token string `json:"token" model:"required,min=1,max=200" doc:"The code of the mailed link." example:"wpml_b3BhcXVl"`
+}
+
+// VerificationRequest is the body that asks for another link.
+type VerificationRequest struct {
+	Email string `json:"email" model:"required,email" doc:"The address to verify." example:"ada@example.com"`
 }
 
 // ForgottenPassword is the body that asks for a reset.
@@ -78,6 +84,7 @@ func createdUser(u account.User, message string) *createdUserOutput {
 }
 
 func registerRegistration(a huma.API, s Registrar) {
+	registerVerification(a, s)
 	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "register",
 		Method:      http.MethodPost,
@@ -99,7 +106,9 @@ func registerRegistration(a huma.API, s Registrar) {
 		}
 		return createdUser(u, "Welcome. A mail with a link to verify your address is on its way."), nil
 	})
+}
 
+func registerVerification(a huma.API, s Registrar) {
 	huma.Register(a, exportedWithMail(access(huma.Operation{
 		OperationID: "verify-email",
 		Method:      http.MethodPost,
@@ -115,6 +124,23 @@ func registerRegistration(a huma.API, s Registrar) {
 		}
 		return done("Your address is verified."), nil
 	})
+
+	huma.Register(a, access(huma.Operation{
+		OperationID: "resend-verification",
+		Method:      http.MethodPost,
+		Path:        "/api/auth/verify-email/resend",
+		Summary:     "Ask for another verification mail",
+		Description: "Mails another link to the address if there is an active account with it that has not verified it. The answer is the same if not. " +
+			"An account gets at most 5 in an hour, an address of the network may ask for 60.",
+		Tags: []string{tagAuth},
+	}, public(), errThrottled), func(ctx context.Context, in *struct {
+		Body model.Request[VerificationRequest]
+	}) (*doneOutput, error) {
+		if err := s.RequestVerification(ctx, in.Body.Value().Email); err != nil {
+			return nil, within("body", err)
+		}
+		return done("If there is an account with that address to verify, a mail is on its way."), nil
+	})
 }
 
 func registerPasswords(a huma.API, s Registrar) {
@@ -129,7 +155,7 @@ func registerPasswords(a huma.API, s Registrar) {
 		Body model.Request[ForgottenPassword]
 	}) (*doneOutput, error) {
 		if err := s.RequestPasswordReset(ctx, in.Body.Value().Email); err != nil {
-			return nil, err
+			return nil, within("body", err)
 		}
 		return done("If there is an account with that address, a mail is on its way."), nil
 	})

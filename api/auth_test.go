@@ -147,7 +147,7 @@ func TestCase18And19ForgottenPasswords(t *testing.T) {
 		t.Errorf("%s and %s differ", known.text, unknown.text)
 	}
 	for _, job := range p.jobs.list {
-		if err := p.accounts.MailResetLink(t.Context(), job); err != nil {
+		if err := p.accounts.MailLink(t.Context(), job); err != nil {
 			t.Fatal(err)
 		}
 	}

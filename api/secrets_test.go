@@ -133,7 +133,7 @@ func (r *run) live() {
 	r.keep("third refresh token", third, "refresh_token")
 
 	r.do("POST", "/api/auth/password/forgot", `{"email":"ada@example.com"}`)
-	if err := r.accounts.MailResetLink(r.t.Context(), r.jobs.list[0]); err != nil {
+	if err := r.accounts.MailLink(r.t.Context(), r.jobs.list[0]); err != nil {
 		r.t.Fatal(err)
 	}
 	r.secrets["reset"] = r.code(r.t, "ada@example.com", mail.ResetPassword)

@@ -58,8 +58,8 @@ type Options struct {
 	// Mail tells people of their accounts; without it only Create, and what needs
 	// no mail, must be called.
 	Mail mail.Sender
-	// Jobs takes what is worked later; without it RequestPasswordReset must not be
-	// called.
+	// Jobs takes what is worked later; without it RequestPasswordReset and
+	// RequestVerification must not be called.
 	Jobs Jobs
 	// URL is the service's own, without a trailing slash: where links in mails go.
 	URL string

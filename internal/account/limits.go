@@ -31,6 +31,9 @@ var (
 	registrations = throttle.Limit{Name: "register.address", Max: 60, Window: time.Hour}
 	resetRequests = throttle.Limit{Name: "forgot.address", Max: 60, Window: time.Hour}
 	resetMails    = throttle.Limit{Name: "forgot.account", Max: 5, Window: time.Hour}
+
+	verificationRequests = throttle.Limit{Name: "verification.address", Max: 60, Window: time.Hour}
+	verificationMails    = throttle.Limit{Name: "verification.account", Max: 5, Window: time.Hour}
 )
 
 // home is how long an address is remembered as one of the account's own.

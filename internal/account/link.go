@@ -70,6 +70,25 @@ func (s *Service) send(ctx context.Context, tx pgx.Tx, row dbsqlc.User, m mail.M
 	return s.opts.Mail.Send(ctx, tx, m)
 }
 
+// CheckVerifyLink returns ErrLinkInvalid when VerifyEmail would; it spends nothing.
+func (s *Service) CheckVerifyLink(ctx context.Context, secret string) error {
+	_, err := s.peekLink(ctx, secret, forEmail)
+	return err
+}
+
+// CheckResetLink returns ErrLinkInvalid when ResetPassword would; it spends nothing.
+func (s *Service) CheckResetLink(ctx context.Context, secret string) error {
+	_, err := s.peekLink(ctx, secret, forPassword)
+	return err
+}
+
+// peekLink returns whose account spendLink would claim now. It returns
+// ErrLinkInvalid.
+func (s *Service) peekLink(ctx context.Context, secret string, what purpose) (int64, error) {
+	id, err := s.q.PeekMailToken(ctx, s.opts.DB.Pool(), digest(secret), string(what), s.opts.Now())
+	return id, db.NotFound(err, ErrLinkInvalid)
+}
+
 // spendLink claims the secret of a link and returns its account, locked. It
 // returns ErrLinkInvalid.
 func (s *Service) spendLink(ctx context.Context, tx pgx.Tx, secret string, what purpose) (dbsqlc.User, error) {

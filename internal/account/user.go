@@ -25,6 +25,8 @@ const roleRule = "Must be ADMIN, EDITOR or USER."
 
 const commonRule = "Is one that attackers try first; choose a less common one."
 
+var emailRule = fmt.Sprintf("Must be one e-mail address of at most %d characters.", MaxEmail)
+
 var passwordRule = fmt.Sprintf("Needs %d to %d characters.", MinPassword, MaxPassword)
 
 // User is an account. Its password's hash never leaves this package.
@@ -79,7 +81,7 @@ func (n NewUser) profileProblems() map[string]string {
 		}
 	}
 	if !validEmail(n.Email) {
-		details["email"] = fmt.Sprintf("Must be one e-mail address of at most %d characters.", MaxEmail)
+		details["email"] = emailRule
 	}
 	if !n.Role.Valid() {
 		details["role"] = roleRule

@@ -16,6 +16,7 @@ import (
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/jobs"
+	"github.com/waypost/waypost/internal/pages"
 	"github.com/waypost/waypost/internal/stats"
 	"github.com/waypost/waypost/internal/telemetry"
 	"github.com/waypost/waypost/internal/webhook"
@@ -91,7 +92,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		TrimRejected:   receiver.TrimRejected,
 		CheckAlerts:    alerts.Check,
 		SendAlert:      alerts.Send,
-		MailResetLink:  services.Accounts.MailResetLink,
+		MailLink:       services.Accounts.MailLink,
 		SweepAccounts:  services.Accounts.Sweep,
 		RotateKeys:     tokens.Rotate,
 		DestroySalts:   ingester.DestroySalts,
@@ -108,6 +109,10 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	a.closers.add("jobs", a.within(a.jobs.Stop))
+	views, err := pages.New(pages.Options{Accounts: services.Accounts})
+	if err != nil {
+		return err
+	}
 	a.handler, err = newHandler(o, a.metrics.Handler(), api.Options{
 		BaseURL:         strings.TrimRight(o.Config.URL, "/"),
 		Authenticator:   services.Accounts,
@@ -145,7 +150,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			{Name: "jobs", Test: a.jobs.Check},
 			{Name: "geoip", State: services.Countries.Describe()},
 		},
-	})
+	}, views)
 	return err
 }
 

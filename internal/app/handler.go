@@ -13,11 +13,12 @@ import (
 	"github.com/waypost/waypost/internal/apidoc"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/httpedge"
+	"github.com/waypost/waypost/internal/pages"
 )
 
-// newHandler puts the operations, the plain handlers and the documentation on one
-// router.
-func newHandler(o Options, metrics http.Handler, services api.Options) (http.Handler, error) {
+// newHandler puts the operations, the plain handlers, the documentation and the
+// pages on one router.
+func newHandler(o Options, metrics http.Handler, services api.Options, views *pages.Pages) (http.Handler, error) {
 	r := chi.NewRouter()
 	u, err := url.Parse(services.BaseURL)
 	if err != nil {
@@ -38,6 +39,10 @@ func newHandler(o Options, metrics http.Handler, services api.Options) (http.Han
 	}
 	for _, e := range docs.Routes() {
 		r.Method(http.MethodGet, e.Pattern, e.Handler)
+	}
+	// After the documentation, for pages are no part of the API.
+	for _, e := range views.Routes() {
+		r.Method(e.Method, e.Pattern, e.Handler)
 	}
 	if o.Config.MetricsToken != "" {
 		r.Method(http.MethodGet, "/metrics", requireToken(o.Config.MetricsToken, metrics))

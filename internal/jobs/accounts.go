@@ -8,13 +8,13 @@ import (
 	"github.com/waypost/waypost/internal/account"
 )
 
-// resetWorker mails a link to who forgot a password.
-type resetWorker struct {
-	river.WorkerDefaults[account.ResetRequest]
-	mail func(context.Context, account.ResetRequest) error
+// linkWorker mails a link to whoever asked for one.
+type linkWorker struct {
+	river.WorkerDefaults[account.LinkRequest]
+	mail func(context.Context, account.LinkRequest) error
 }
 
 // Work implements river.Worker.
-func (w *resetWorker) Work(ctx context.Context, job *river.Job[account.ResetRequest]) error {
+func (w *linkWorker) Work(ctx context.Context, job *river.Job[account.LinkRequest]) error {
 	return w.mail(ctx, job.Args)
 }

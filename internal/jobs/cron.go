@@ -41,8 +41,8 @@ type Tasks struct {
 	// SendAlert posts one.
 	CheckAlerts func(context.Context) (int, error)
 	SendAlert   func(context.Context, webhook.AlertJob) error
-	// MailResetLink mails a link to who forgot a password.
-	MailResetLink func(context.Context, account.ResetRequest) error
+	// MailLink mails a link to whoever asked for one.
+	MailLink func(context.Context, account.LinkRequest) error
 	// SweepAccounts deletes ended sessions, expired links and counts; RotateKeys
 	// replaces an old signing key.
 	SweepAccounts func(context.Context) (int, error)

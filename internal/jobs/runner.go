@@ -54,8 +54,8 @@ func New(o Options) (*Runner, error) {
 	if err := river.AddWorkerSafely(registry, cron); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
-	if o.Tasks.EraseSite == nil || o.Tasks.SealDay == nil || o.Tasks.AttemptWebhook == nil || o.Tasks.ReplayWebhooks == nil || o.Tasks.SendAlert == nil || o.Tasks.MailResetLink == nil {
-		return nil, errors.New("jobs: Tasks need EraseSite, SealDay, AttemptWebhook, ReplayWebhooks, SendAlert and MailResetLink")
+	if o.Tasks.EraseSite == nil || o.Tasks.SealDay == nil || o.Tasks.AttemptWebhook == nil || o.Tasks.ReplayWebhooks == nil || o.Tasks.SendAlert == nil || o.Tasks.MailLink == nil {
+		return nil, errors.New("jobs: Tasks need EraseSite, SealDay, AttemptWebhook, ReplayWebhooks, SendAlert and MailLink")
 	}
 	if err := river.AddWorkerSafely(registry, &eraseWorker{erase: o.Tasks.EraseSite}); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
@@ -72,7 +72,7 @@ func New(o Options) (*Runner, error) {
 	if err := river.AddWorkerSafely(registry, &alertWorker{send: o.Tasks.SendAlert}); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
-	if err := river.AddWorkerSafely(registry, &resetWorker{mail: o.Tasks.MailResetLink}); err != nil {
+	if err := river.AddWorkerSafely(registry, &linkWorker{mail: o.Tasks.MailLink}); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
 	client, err := river.NewClient(riverpgxv5.New(o.Pool), &river.Config{

@@ -1,0 +1,176 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path"
+
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/fault"
+)
+
+// Accounts is what the pages behind mailed links need. VerifyEmail and the checks
+// return account.ErrLinkInvalid; ResetPassword too, account.ErrBusy, and validation
+// faults keyed by password; the requests return throttle.ErrLimited and validation
+// faults keyed by email.
+type Accounts interface {
+	CheckVerifyLink(ctx context.Context, secret string) error
+	VerifyEmail(ctx context.Context, secret string) error
+	RequestVerification(ctx context.Context, email string) error
+	CheckResetLink(ctx context.Context, secret string) error
+	ResetPassword(ctx context.Context, secret, password string) error
+	RequestPasswordReset(ctx context.Context, email string) error
+}
+
+// link is a page behind a mailed link. Opening it spends nothing, for mail scanners
+// open links too; only its form does, and the secret in it is the authority, so
+// that there is no cookie that another site could ride on.
+type link struct {
+	path string
+	view string
+	// another is what a link for the same end is called, on the page of one that is
+	// spent.
+	another string
+	check   func(ctx context.Context, secret string) error
+	spend   func(ctx context.Context, secret string, r *http.Request) error
+	request func(ctx context.Context, email string) error
+}
+
+// linkPage is what a link's views show.
+type linkPage struct {
+	// Path is the link's, relative to itself and to what is beside it, so that the
+	// forms also work behind a proxy that adds a path.
+	Path    string
+	Another string
+	Secret  string
+	Problem string // what to mend, "" for nothing
+	Done    bool
+}
+
+func (l link) page() linkPage { return linkPage{Path: path.Base(l.path), Another: l.another} }
+
+// againSuffix is below a link's path where another one is asked for.
+const againSuffix = "/again"
+
+var (
+	errForeign  = fault.New(fault.Forbidden, fault.CodeForbidden, "This form was sent from another site. Open the link in your mail, and send it from there.")
+	errForm     = fault.New(fault.Malformed, "invalid_form", "The form did not arrive whole. Send it once more.")
+	errTooMuch  = fault.New(fault.TooLarge, fault.CodePayloadTooLarge, "That is far more than the form has room for.")
+	errMismatch = fault.New(fault.Invalid, fault.CodeValidation, "The two passwords differ. Type the same one twice.")
+)
+
+func (p *Pages) accountRoutes() []Endpoint {
+	links := []link{
+		{
+			path: account.VerifyEmailPath, view: "verify", another: "a new link to confirm your address",
+			check: p.accounts.CheckVerifyLink, request: p.accounts.RequestVerification,
+			spend: func(ctx context.Context, secret string, _ *http.Request) error {
+				return p.accounts.VerifyEmail(ctx, secret)
+			},
+		},
+		{
+			path: account.ResetPasswordPath, view: "reset", another: "a link to choose a new password",
+			check: p.accounts.CheckResetLink, request: p.accounts.RequestPasswordReset,
+			spend: func(ctx context.Context, secret string, r *http.Request) error {
+				password := r.PostForm.Get("password")
+				if password != r.PostForm.Get("again") {
+					return errMismatch
+				}
+				return p.accounts.ResetPassword(ctx, secret, password)
+			},
+		},
+	}
+	var list []Endpoint
+	for _, l := range links {
+		list = append(list,
+			Endpoint{http.MethodGet, l.path, p.open(l)},
+			Endpoint{http.MethodPost, l.path, p.spend(l)},
+			Endpoint{http.MethodPost, l.path + againSuffix, p.again(l)})
+	}
+	return list
+}
+
+// open shows the form of a link that still works.
+func (p *Pages) open(l link) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secret := r.URL.Query().Get("token")
+		if err := l.check(r.Context(), secret); err != nil {
+			p.refuse(w, r, l, secret, err)
+			return
+		}
+		view := l.page()
+		view.Secret = secret
+		p.render(w, http.StatusOK, l.view, view)
+	})
+}
+
+// spend takes the form.
+func (p *Pages) spend(l link) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := readForm(w, r)
+		secret := r.PostForm.Get("token")
+		if err == nil {
+			err = l.spend(r.Context(), secret, r)
+		}
+		if err != nil {
+			p.refuse(w, r, l, secret, err)
+			return
+		}
+		p.render(w, http.StatusOK, l.view, linkPage{Done: true})
+	})
+}
+
+// refuse says what is wrong and what to do about it: ask for another link when
+// this one is spent, else mend the form and send it again.
+func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, l link, secret string, err error) {
+	view := l.page()
+	status, problem := failed(w, r, err)
+	view.Secret, view.Problem = secret, problem
+	switch {
+	case errors.Is(err, account.ErrLinkInvalid):
+		p.render(w, status, "spent", view)
+	case secret == "":
+		p.render(w, status, "problem", view)
+	default:
+		p.render(w, status, l.view, view)
+	}
+}
+
+// again takes the address to which another link is to go, and answers the same
+// whether it has an account or not.
+func (p *Pages) again(l link) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := readForm(w, r)
+		if err == nil {
+			err = l.request(r.Context(), r.PostForm.Get("email"))
+		}
+		if err != nil {
+			view := l.page()
+			view.Path = "../" + view.Path // this form was one level deeper
+			status, problem := failed(w, r, err)
+			view.Problem = problem
+			p.render(w, status, "problem", view)
+			return
+		}
+		p.render(w, http.StatusOK, "sent", l.page())
+	})
+}
+
+// readForm fills r.PostForm. It returns errForeign, errTooMuch or errForm.
+func readForm(w http.ResponseWriter, r *http.Request) error {
+	// Browsers say where a form comes from (W3C Fetch Metadata); what says nothing
+	// is no browser that another site could use.
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return errForeign
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	err := r.ParseForm()
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
+		return errTooMuch
+	}
+	if err != nil {
+		return errForm.Because(err)
+	}
+	return nil
+}

@@ -1,0 +1,288 @@
+package pages_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"html"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/httpedge"
+	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/pages"
+	"github.com/waypost/waypost/internal/queue"
+	"github.com/waypost/waypost/internal/token"
+)
+
+const (
+	baseURL  = "http://waypost.example"
+	password = "correct horse battery staple"
+	ada      = "ada@example.com"
+)
+
+// site is the pages over real accounts, below the stack that every request passes.
+type site struct {
+	handler  http.Handler
+	accounts *account.Service
+	mail     *mail.Memory
+	jobs     *jobs
+	log      *bytes.Buffer
+}
+
+// jobs keeps what was inserted, for tests to work.
+type jobs struct{ list []account.LinkRequest }
+
+func (j *jobs) Insert(_ context.Context, _ pgx.Tx, job queue.Job) error {
+	j.list = append(j.list, job.(account.LinkRequest))
+	return nil
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	d := dbtest.New(t)
+	tokens, err := token.New(t.Context(), token.Options{DB: d, Issuer: baseURL, SecretKey: bytes.Repeat([]byte{'k'}, token.MinSecretKey)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{mail: &mail.Memory{}, jobs: &jobs{}, log: &bytes.Buffer{}}
+	s.accounts, err = account.New(account.Options{
+		DB: d, Tokens: tokens, Mail: s.mail, Jobs: s.jobs, URL: baseURL, PasswordCost: account.PasswordCost{MemoryKiB: 64, Passes: 1, Lanes: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := pages.New(pages.Options{Accounts: s.accounts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := chi.NewRouter()
+	if err := httpedge.Use(r, httpedge.Options{Logger: slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range p.Routes() {
+		r.Method(e.Method, e.Pattern, e.Handler)
+	}
+	s.handler = r
+	_, err = s.accounts.Register(t.Context(), account.NewUser{FirstName: "Ada", LastName: "Lovelace", Email: ada, Password: password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// mailed is the path and query of the last link of that kind to an address.
+func (s *site) mailed(t *testing.T, kind mail.Kind) string {
+	t.Helper()
+	for len(s.jobs.list) > 0 {
+		if err := s.accounts.MailLink(t.Context(), s.jobs.list[0]); err != nil {
+			t.Fatal(err)
+		}
+		s.jobs.list = s.jobs.list[1:]
+	}
+	link := ""
+	for _, m := range s.mail.Sent(ada) {
+		if m.Kind == kind {
+			link = m.Link
+		}
+	}
+	path, found := strings.CutPrefix(link, baseURL)
+	if !found {
+		t.Fatalf("the last link of kind %s is %q", kind, link)
+	}
+	return path
+}
+
+func (s *site) forgot(t *testing.T) string {
+	t.Helper()
+	if err := s.accounts.RequestPasswordReset(t.Context(), ada); err != nil {
+		t.Fatal(err)
+	}
+	return s.mailed(t, mail.ResetPassword)
+}
+
+type page struct {
+	status int
+	header http.Header
+	body   string
+	from   *url.URL
+}
+
+func (s *site) send(t *testing.T, r *http.Request) page {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return page{w.Code, w.Header(), w.Body.String(), r.URL}
+}
+
+func (s *site) get(t *testing.T, path string) page {
+	t.Helper()
+	return s.send(t, httptest.NewRequestWithContext(t.Context(), http.MethodGet, baseURL+path, nil))
+}
+
+var (
+	formAction   = regexp.MustCompile(`<form method="post" action="([^"]*)">`)
+	hiddenFields = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
+)
+
+// submit sends the page's one form as a browser would, with what was typed.
+func (s *site) submit(t *testing.T, p page, typed map[string]string) page {
+	t.Helper()
+	action := formAction.FindStringSubmatch(p.body)
+	if action == nil {
+		t.Fatalf("%d, no form in %s", p.status, p.body)
+	}
+	form := url.Values{}
+	for _, f := range hiddenFields.FindAllStringSubmatch(p.body, -1) {
+		form.Set(f[1], html.UnescapeString(f[2]))
+	}
+	for name, value := range typed {
+		form.Set(name, value)
+	}
+	to := p.from.ResolveReference(&url.URL{Path: action[1]})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, to.String(), strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	return s.send(t, r)
+}
+
+func (p page) wants(t *testing.T, what string, status int, text string) {
+	t.Helper()
+	if p.status != status || !strings.Contains(p.body, text) {
+		t.Errorf("%s: %d, want %d with %q:\n%s", what, p.status, status, text, p.body)
+	}
+}
+
+// Mail scanners and previews open every link.
+func TestAVerificationLinkIsSpentByItsButtonAlone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	link := s.mailed(t, mail.VerifyEmail)
+	for range 3 {
+		s.get(t, link).wants(t, "open", 200, "Confirm my address")
+	}
+	if u, err := s.accounts.FindByEmail(t.Context(), ada); err != nil || u.EmailVerified {
+		t.Fatalf("opening it verified %+v, %v", u, err)
+	}
+	open := s.get(t, link)
+	s.submit(t, open, nil).wants(t, "the button", 200, "Your address is confirmed")
+	if u, err := s.accounts.FindByEmail(t.Context(), ada); err != nil || !u.EmailVerified {
+		t.Errorf("the button left %+v, %v", u, err)
+	}
+	s.submit(t, open, nil).wants(t, "the button again", 400, "no longer works")
+	s.get(t, link).wants(t, "open again", 400, "no longer works")
+}
+
+func TestAResetLinkSetsThePasswordThatWasTypedTwice(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	link := s.forgot(t)
+	open := s.get(t, link)
+	open.wants(t, "open", 200, `autocomplete="new-password"`)
+	type typed = map[string]string
+	differ := s.submit(t, open, typed{"password": "a newer battery staple", "again": "a never battery staple"})
+	differ.wants(t, "two passwords", 422, "The two passwords differ")
+	common := s.submit(t, differ, typed{"password": "password1", "again": "password1"})
+	common.wants(t, "a common one", 422, "attackers try first")
+	short := s.submit(t, common, typed{"password": "short", "again": "short"})
+	short.wants(t, "a short one", 422, "Needs 8 to 128 characters")
+	s.submit(t, short, typed{"password": "a newer battery staple", "again": "a newer battery staple"}).wants(t, "at last", 200, "Your password is set")
+	if _, err := s.accounts.SignIn(t.Context(), ada, "a newer battery staple"); err != nil {
+		t.Errorf("the new password: %v", err)
+	}
+	if _, err := s.accounts.SignIn(t.Context(), ada, password); !errors.Is(err, account.ErrInvalidCredentials) {
+		t.Errorf("the old password: %v", err)
+	}
+	s.get(t, link).wants(t, "open again", 400, "no longer works")
+}
+
+func TestASpentLinkOffersAnotherAndTellsNobodyWhoHasAnAccount(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		path string
+		kind mail.Kind
+	}{{account.VerifyEmailPath, mail.VerifyEmail}, {account.ResetPasswordPath, mail.ResetPassword}} {
+		s := newSite(t)
+		spent := s.get(t, tc.path+"?token=wpml_made-up")
+		spent.wants(t, tc.path, 400, "here you get")
+		known, unknown := s.submit(t, spent, map[string]string{"email": " ADA@example.com"}), s.submit(t, spent, map[string]string{"email": "eve@example.com"})
+		known.wants(t, "another", 200, "Look into your mail")
+		if known.body != unknown.body || known.status != unknown.status {
+			t.Errorf("%s: the answers differ:\n%s\n%s", tc.path, known.body, unknown.body)
+		}
+		next := s.mailed(t, tc.kind)
+		s.get(t, next).wants(t, "the other link", 200, "<form")
+		if n := len(s.mail.Sent("eve@example.com")); n != 0 {
+			t.Errorf("%d mails to nobody", n)
+		}
+		wrong := s.submit(t, spent, map[string]string{"email": "not an address"})
+		wrong.wants(t, "no address", 422, "The address: Must be one e-mail address")
+		s.submit(t, wrong, map[string]string{"email": ada}).wants(t, "mended", 200, "Look into your mail")
+	}
+}
+
+func TestTheSecretStaysOnItsPage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	link := s.forgot(t)
+	secret := link[strings.Index(link, "=")+1:]
+	open := s.get(t, link)
+	set := s.submit(t, open, map[string]string{"password": "a newer battery staple", "again": "a newer battery staple"})
+	for name, want := range map[string]string{"Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "X-Frame-Options": "DENY", "X-Robots-Tag": "noindex, nofollow"} {
+		if got := open.header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	policy := open.header.Get("Content-Security-Policy")
+	if !strings.HasPrefix(policy, "default-src 'none'; style-src 'sha256-") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "script-src") {
+		t.Errorf("Content-Security-Policy %q", policy)
+	}
+	for _, p := range []page{open, set} {
+		if outside := regexp.MustCompile(`(?i)https?://|<script|\bsrc=|\son\w+=|style=`).FindString(p.body); outside != "" {
+			t.Errorf("%q in %s", outside, p.body)
+		}
+	}
+	if strings.Count(open.body, secret) != 1 || strings.Contains(set.body, secret) {
+		t.Errorf("the secret is elsewhere too: %s\n%s", open.body, set.body)
+	}
+	if log := s.log.String(); strings.Contains(log, secret) || strings.Contains(log, "staple") || !strings.Contains(log, account.ResetPasswordPath) {
+		t.Errorf("log %s", log)
+	}
+}
+
+func TestWhatIsNoFormOfTheseIsRefusedInPlainWords(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	secret := s.mailed(t, mail.VerifyEmail)
+	form := secret[strings.Index(secret, "?")+1:]
+	post := func(body string, header ...string) page {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, baseURL+account.VerifyEmailPath, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		return s.send(t, r)
+	}
+	post(form, "Sec-Fetch-Site", "cross-site").wants(t, "another site's form", 403, "sent from another site")
+	post(form, "Sec-Fetch-Site", "same-site").wants(t, "a neighbour's form", 403, "sent from another site")
+	post(form+"&x="+strings.Repeat("x", 20_000)).wants(t, "a long one", 413, "far more than the form has room for")
+	post("token=%zz").wants(t, "half a one", 400, "did not arrive whole")
+	post(`{"token":"x"}`, "Content-Type", "application/json").wants(t, "JSON", 400, "no longer works")
+	post("").wants(t, "nothing", 400, "no longer works")
+	s.get(t, account.VerifyEmailPath).wants(t, "no secret", 400, "no longer works")
+	hostile := s.get(t, account.VerifyEmailPath+`?token=`+url.QueryEscape(`"><script>alert(1)</script>`))
+	if hostile.status != 400 || strings.Contains(hostile.body, "<script") {
+		t.Errorf("%d %s", hostile.status, hostile.body)
+	}
+	post(form).wants(t, "after all that", 200, "Your address is confirmed")
+}
