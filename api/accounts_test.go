@@ -286,7 +286,7 @@ func TestASignInAnswersTokensThatWork(t *testing.T) {
 }
 
 // Abuse case 13.
-func TestUnknownAndWrongGetTheSameAnswerToTheByte(t *testing.T) {
+func TestCase13UnknownAndWrongGetTheSameAnswerToTheByte(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
 	p.add(t, "ada@example.com", identity.User)
@@ -311,18 +311,20 @@ func TestBadSignInBodiesAreRefused(t *testing.T) {
 		body  string
 		field string
 	}{
-		"1 MB password":   {login("ada@example.com", strings.Repeat("x", 1_000_000)), "body.password"}, // abuse case 16
-		"role on the way": {`{"email":"ada@example.com","password":"x","role":"ADMIN"}`, "body.role"},  // abuse case 32
-		"no password":     {`{"email":"ada@example.com"}`, "body.password"},
-		"null":            {`{"email":null,"password":"x"}`, "body.email"},
-		"another type":    {`{"email":"ada@example.com","password":5}`, "body.password"},
-		"another case":    {`{"Email":"ada@example.com","password":"x"}`, "body.Email"},
+		"abuse 16: 1 MB password":   {login("ada@example.com", strings.Repeat("x", 1_000_000)), "body.password"},
+		"abuse 32: role on the way": {`{"email":"ada@example.com","password":"x","role":"ADMIN"}`, "body.role"},
+		"no password":               {`{"email":"ada@example.com"}`, "body.password"},
+		"null":                      {`{"email":null,"password":"x"}`, "body.email"},
+		"another type":              {`{"email":"ada@example.com","password":5}`, "body.password"},
+		"another case":              {`{"Email":"ada@example.com","password":"x"}`, "body.Email"},
 	} {
-		a := p.do(t, "POST", "/api/auth/login", tc.body)
-		a.wants(t, name, 422, "validation_failed")
-		if a.body.Error.Details[tc.field] == "" {
-			t.Errorf("%s: details %v", name, a.body.Error.Details)
-		}
+		t.Run(name, func(t *testing.T) {
+			a := p.do(t, "POST", "/api/auth/login", tc.body)
+			a.wants(t, name, 422, "validation_failed")
+			if a.body.Error.Details[tc.field] == "" {
+				t.Errorf("details %v", a.body.Error.Details)
+			}
+		})
 	}
 	p.do(t, "POST", "/api/auth/login", `{"email":`).wants(t, "broken JSON", 400, "invalid_json")
 }
@@ -342,29 +344,31 @@ func TestOnlyOneBearerTokenInTheHeaderSignsIn(t *testing.T) {
 		change func(*http.Request)
 		code   string
 	}{
-		"nothing":               {"/api/auth/me", raw(), "unauthenticated"},
-		"another scheme":        {"/api/auth/me", raw("Basic " + good), "unauthenticated"},
-		"no token":              {"/api/auth/me", raw("Bearer "), "unauthenticated"},
-		"token in the query":    {"/api/auth/me?access_token=" + good + "&token=" + good, raw(), "unauthenticated"}, // abuse case 11
-		"two headers":           {"/api/auth/me", raw("Bearer "+good, "Bearer "+good), "unauthenticated"},           // abuse case 12
-		"two tokens in one":     {"/api/auth/me", raw("Bearer " + good + ", Bearer " + good), "token_invalid"},
-		"a 100 KB token":        {"/api/auth/me", raw("Bearer " + good + strings.Repeat("A", 100<<10)), "token_invalid"}, // abuse case 12
-		"garbage":               {"/api/auth/me", raw("Bearer a.b.c"), "token_invalid"},
-		"an edited signature":   {"/api/auth/me", raw("Bearer " + good[:len(good)-4] + "AAAA"), "token_invalid"},
-		"for the list of posts": {"/api/posts", raw(), "unauthenticated"},
-		"for the list of users": {"/api/users", raw(), "unauthenticated"},
+		"nothing":                      {"/api/auth/me", raw(), "unauthenticated"},
+		"another scheme":               {"/api/auth/me", raw("Basic " + good), "unauthenticated"},
+		"no token":                     {"/api/auth/me", raw("Bearer "), "unauthenticated"},
+		"abuse 11: token in the query": {"/api/auth/me?access_token=" + good + "&token=" + good, raw(), "unauthenticated"},
+		"abuse 12: two headers":        {"/api/auth/me", raw("Bearer "+good, "Bearer "+good), "unauthenticated"},
+		"two tokens in one":            {"/api/auth/me", raw("Bearer " + good + ", Bearer " + good), "token_invalid"},
+		"abuse 12: a 100 KB token":     {"/api/auth/me", raw("Bearer " + good + strings.Repeat("A", 100<<10)), "token_invalid"},
+		"garbage":                      {"/api/auth/me", raw("Bearer a.b.c"), "token_invalid"},
+		"an edited signature":          {"/api/auth/me", raw("Bearer " + good[:len(good)-4] + "AAAA"), "token_invalid"},
+		"for the list of posts":        {"/api/posts", raw(), "unauthenticated"},
+		"for the list of users":        {"/api/users", raw(), "unauthenticated"},
 	} {
-		a := p.do(t, "GET", tc.path, "", tc.change)
-		a.wants(t, name, 401, tc.code)
-		if !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer") {
-			t.Errorf("%s: WWW-Authenticate is %q", name, a.header.Get("WWW-Authenticate"))
-		}
+		t.Run(name, func(t *testing.T) {
+			a := p.do(t, "GET", tc.path, "", tc.change)
+			a.wants(t, name, 401, tc.code)
+			if !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer") {
+				t.Errorf("WWW-Authenticate is %q", a.header.Get("WWW-Authenticate"))
+			}
+		})
 	}
 	p.do(t, "GET", "/api/auth/me", "", raw("bearer "+good)).wants(t, "scheme in lower case", 200, "")
 }
 
 // Abuse case 8, and demotion.
-func TestDeactivationLogoutAndDemotionBiteOnTheNextRequest(t *testing.T) {
+func TestCase08DeactivationLogoutAndDemotionBiteOnTheNextRequest(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
 	p.add(t, "root@example.com", identity.Admin)

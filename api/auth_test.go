@@ -46,7 +46,7 @@ func TestARegistrationSignsInVerifiesAndIsAUser(t *testing.T) {
 	}
 }
 
-func TestCase9ARefreshTokenIsGoodOnce(t *testing.T) {
+func TestCase09ARefreshTokenIsGoodOnce(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
 	p.add(t, "ada@example.com", identity.User)
@@ -64,7 +64,7 @@ func TestCase9ARefreshTokenIsGoodOnce(t *testing.T) {
 	p.do(t, "POST", "/api/auth/refresh", refreshing("wprt_x")).wants(t, "made up", 401, "token_invalid")
 }
 
-func TestCase6NoOtherSecretIsAnAccessToken(t *testing.T) {
+func TestCase06NoOtherSecretIsAnAccessToken(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
 	p.do(t, "POST", "/api/auth/register", registration("ada@example.com"))
@@ -74,7 +74,7 @@ func TestCase6NoOtherSecretIsAnAccessToken(t *testing.T) {
 	}
 }
 
-func TestCase8LogoutAndTheEndOfSessionsBiteOnTheNextRequest(t *testing.T) {
+func TestCase08LogoutAndTheEndOfSessionsBiteOnTheNextRequest(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
 	p.add(t, "ada@example.com", identity.User)

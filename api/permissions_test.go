@@ -167,7 +167,7 @@ func (p people) attempt(t *testing.T, method, path string, change func(*http.Req
 	return p.do(t, method, path, body, change)
 }
 
-func TestAGuardedOperationHidesBehindNoSpelling(t *testing.T) {
+func TestCase37AGuardedOperationHidesBehindNoSpelling(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
 	user := p.add(t, "ada@example.com", identity.User)
@@ -177,7 +177,6 @@ func TestAGuardedOperationHidesBehindNoSpelling(t *testing.T) {
 			r.Header.Set(h, http.MethodDelete)
 		}
 	}
-	// Abuse case 37.
 	for _, path := range []string{"/api/users/", "//api/users", "/api//users", "/api/users/.", "/api/./users", "/api/x/../users", "/api/%75sers", "/API/users", "/api/users%2F", "/users", "/users/", "/api/users;x=1", "/api/users?_method=GET"} {
 		for _, change := range []func(*http.Request){func(*http.Request) {}, user, override} {
 			a := p.page(t, http.MethodGet, path, change)

@@ -7,16 +7,22 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/content"
 	"github.com/waypost/waypost/internal/identity"
 )
 
-// PostService keeps posts. Both methods return validation faults; ListPosts gives
-// up to f.Limit posts and, when asked, how many match.
+// PostService keeps posts. ListPosts, CreatePost and UpdatePost return validation
+// faults; ListPosts gives up to f.Limit posts and, when asked, how many match;
+// FindPost, UpdatePost and DeletePost return content.ErrNoPost, the last two
+// content.ErrNotAuthor.
 type PostService interface {
 	ListPosts(ctx context.Context, f content.Filter) ([]content.Post, *int64, error)
 	CreatePost(ctx context.Context, n content.NewPost) (content.Post, error)
+	FindPost(ctx context.Context, id int64) (content.Post, error)
+	UpdatePost(ctx context.Context, id int64, c content.Change) (content.Post, error)
+	DeletePost(ctx context.Context, id int64) error
 }
 
 type listPostsInput struct {
@@ -79,7 +85,7 @@ func registerPosts(a huma.API, s PostService) {
 		})}, nil
 	})
 
-	huma.Register(a, access(huma.Operation{
+	huma.Register(a, exported(access(huma.Operation{
 		OperationID:   "create-post",
 		Method:        http.MethodPost,
 		Path:          "/api/posts",
@@ -87,7 +93,7 @@ func registerPosts(a huma.API, s PostService) {
 		Description:   "Stores a post by the account that is signed in.",
 		Tags:          []string{tagPosts},
 		DefaultStatus: http.StatusOK,
-	}, signedIn()), func(ctx context.Context, in *createPostInput) (*postOutput, error) {
+	}, signedIn()), export.Variant{Capture: map[string]string{"postId": "/data/id"}}), func(ctx context.Context, in *createPostInput) (*postOutput, error) {
 		p := in.Body.Value()
 		post, err := s.CreatePost(ctx, content.NewPost{
 			AuthorID: identity.FromContext(ctx).UserID, Title: p.Title, Body: p.Body, Tags: p.Tags,
@@ -97,4 +103,9 @@ func registerPosts(a huma.API, s PostService) {
 		}
 		return &postOutput{Body: single[Post]{Data: toPost(post), Message: "Post stored."}}, nil
 	})
+
+	registerPost(a, s)
+	for _, method := range []string{http.MethodPut, http.MethodPatch} {
+		registerPostUpdate(a, s, method)
+	}
 }

@@ -252,6 +252,14 @@ func (w *world) makeUser(t *testing.T) (string, map[string]string) {
 	return email, map[string]string{"id": made.Data.ID.String()}
 }
 
+// makePost makes a post of the USER's, to be changed and deleted.
+func (w *world) makePost(t *testing.T) map[string]string {
+	t.Helper()
+	var made struct{ Data struct{ ID json.Number } }
+	do(t, "POST", w.url+"/api/posts", `{"title":"Post","body":"Text"}`, append([]string{"Content-Type", "application/json"}, w.credentials[callerUser]...)...).into(t, &made)
+	return map[string]string{"id": made.Data.ID.String()}
+}
+
 // makeSite makes a site with a key, to be changed and deleted.
 func (w *world) makeSite(t *testing.T) map[string]string {
 	t.Helper()
@@ -287,6 +295,7 @@ func (w *world) fixture(path string) (func(*testing.T) map[string]string, bool) 
 		},
 		"/api/admin/sites/{id}": w.makeSite,
 		"/api/users/{id}":       func(t *testing.T) map[string]string { _, ids := w.makeUser(t); return ids },
+		"/api/posts/{id}":       w.makePost,
 	} {
 		if strings.HasPrefix(path, prefix) {
 			return make, true

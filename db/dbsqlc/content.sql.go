@@ -10,6 +10,38 @@ import (
 	"time"
 )
 
+const deletePost = `-- name: DeletePost :execrows
+delete from posts where id = $1 and ($2::bool or author_id = $3)
+`
+
+// Only a post that the acting account may delete: its own, or any.
+func (q *Queries) DeletePost(ctx context.Context, db DBTX, iD int64, anyones bool, actorID int64) (int64, error) {
+	result, err := db.Exec(ctx, deletePost, iD, anyones, actorID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const findPost = `-- name: FindPost :one
+select id, author_id, title, body, tags, created_at, updated_at from posts where id = $1
+`
+
+func (q *Queries) FindPost(ctx context.Context, db DBTX, id int64) (Post, error) {
+	row := db.QueryRow(ctx, findPost, id)
+	var i Post
+	err := row.Scan(
+		&i.ID,
+		&i.AuthorID,
+		&i.Title,
+		&i.Body,
+		&i.Tags,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
 const insertPost = `-- name: InsertPost :one
 insert into posts (author_id, title, body, tags, created_at, updated_at)
 values ($1, $2, $3, $4, $5, $5)
@@ -31,6 +63,61 @@ func (q *Queries) InsertPost(ctx context.Context, db DBTX, arg InsertPostParams)
 		arg.Body,
 		arg.Tags,
 		arg.Now,
+	)
+	var i Post
+	err := row.Scan(
+		&i.ID,
+		&i.AuthorID,
+		&i.Title,
+		&i.Body,
+		&i.Tags,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
+const postExists = `-- name: PostExists :one
+select exists (select from posts where id = $1)
+`
+
+func (q *Queries) PostExists(ctx context.Context, db DBTX, id int64) (bool, error) {
+	row := db.QueryRow(ctx, postExists, id)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const updatePost = `-- name: UpdatePost :one
+update posts set
+    title = coalesce($1, title),
+    body = coalesce($2, body),
+    tags = coalesce($3::text[], tags),
+    updated_at = $4
+where id = $5 and ($6::bool or author_id = $7)
+returning id, author_id, title, body, tags, created_at, updated_at
+`
+
+type UpdatePostParams struct {
+	Title   *string
+	Body    *string
+	Tags    []string
+	Now     time.Time
+	ID      int64
+	Anyones bool
+	ActorID int64
+}
+
+// Only a post that the acting account may change: its own, or any.
+func (q *Queries) UpdatePost(ctx context.Context, db DBTX, arg UpdatePostParams) (Post, error) {
+	row := db.QueryRow(ctx, updatePost,
+		arg.Title,
+		arg.Body,
+		arg.Tags,
+		arg.Now,
+		arg.ID,
+		arg.Anyones,
+		arg.ActorID,
 	)
 	var i Post
 	err := row.Scan(

@@ -151,7 +151,7 @@ func TestACreatedAccountIsFoundAsItWasGiven(t *testing.T) {
 }
 
 // Abuse case 17.
-func TestAnAddressInAnotherCaseIsTaken(t *testing.T) {
+func TestCase17AnAddressInAnotherCaseIsTaken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.create(t, "ada@example.com", nil)

@@ -43,7 +43,7 @@ func TestARefreshGivesTheNextTokensOfTheSameSession(t *testing.T) {
 }
 
 // Abuse case 9.
-func TestCase9ARefreshTokenUsedTwiceEndsTheFamily(t *testing.T) {
+func TestCase09ARefreshTokenUsedTwiceEndsTheFamily(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.create(t, "ada@example.com", nil)

@@ -66,8 +66,8 @@ func TestARefreshTokenIsStoredOnlyAsItsDigest(t *testing.T) {
 }
 
 // Abuse case 13; that the work is equal too shows in the same hash being
-// computed: see TestAnUnknownAddressCostsAHash.
-func TestAnUnknownAddressAndAWrongPasswordGetOneAnswer(t *testing.T) {
+// computed: see TestCase13AnUnknownAddressCostsAHash.
+func TestCase13AnUnknownAddressAndAWrongPasswordGetOneAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.create(t, "ada@example.com", nil)
@@ -89,7 +89,7 @@ func TestAnUnknownAddressAndAWrongPasswordGetOneAnswer(t *testing.T) {
 	}
 }
 
-func TestAnUnknownAddressCostsAHash(t *testing.T) {
+func TestCase13AnUnknownAddressCostsAHash(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	release := f.BlockHashing()
@@ -155,7 +155,7 @@ func TestADeactivatedAccountIsToldSoOnlyWithItsPassword(t *testing.T) {
 }
 
 // Abuse case 16: a hash of one megabyte would be cheap, yet nothing is computed.
-func TestAPasswordTooLongIsRefusedBeforeHashing(t *testing.T) {
+func TestCase16APasswordTooLongIsRefusedBeforeHashing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.create(t, "ada@example.com", nil)
@@ -167,7 +167,7 @@ func TestAPasswordTooLongIsRefusedBeforeHashing(t *testing.T) {
 }
 
 // Abuse case 8.
-func TestTheEndOfASessionBitesOnTheNextRequest(t *testing.T) {
+func TestCase08TheEndOfASessionBitesOnTheNextRequest(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
 		"logout":       `update auth_sessions set revoked_at = now()`,

@@ -92,112 +92,163 @@ func serviceWithKnownKey(t *testing.T, c *clock) (*token.Service, *ecdsa.Private
 	return newService(t, d, func(o *token.Options) { o.Now = c.Now }), key, d
 }
 
-func TestForgedTokensAreInvalid(t *testing.T) {
-	t.Parallel()
-	c := &clock{now: time.Unix(1_800_000_000, 0)}
-	s, key, d := serviceWithKnownKey(t, c)
-	good := issue(t, s, someClaims())
-	head, body := header(t, good), payload(t, good)
-	parts := strings.Split(good, ".")
+// forger has a token of the service, the key that signed it, and a stranger's key.
+type forger struct {
+	t             *testing.T
+	now           time.Time
+	key, stranger *ecdsa.PrivateKey
+	good          string
+	parts         []string
+	head, body    object
+	// published are the forms in which the public key can be had.
+	published map[string][]byte
+}
+
+var b64 = base64.RawURLEncoding.EncodeToString
+
+func newForger(t *testing.T, s *token.Service, c *clock, key *ecdsa.PrivateKey, d *db.DB) forger {
+	t.Helper()
 	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b64 := base64.RawURLEncoding.EncodeToString
-	strangerJWK := object{"kty": "EC", "crv": "P-256",
-		"x": b64(stranger.X.FillBytes(make([]byte, 32))), "y": b64(stranger.Y.FillBytes(make([]byte, 32)))}
-
+	good := issue(t, s, someClaims())
+	f := forger{t: t, now: c.now, key: key, stranger: stranger, good: good, parts: strings.Split(good, "."), head: header(t, good), body: payload(t, good)}
 	var spki []byte
 	if err := d.Pool().QueryRow(t.Context(), `select public_key from signing_keys`).Scan(&spki); err != nil {
 		t.Fatal(err)
-	}
-	hs256 := func(secret []byte) string {
-		input := encode(t, with(head, "alg", "HS256")) + "." + parts[1]
-		mac := hmac.New(sha256.New, secret)
-		mac.Write([]byte(input))
-		return input + "." + b64(mac.Sum(nil))
 	}
 	jwks, err := s.JWKS(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.published = map[string][]byte{"DER": spki, "PEM": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: spki}), "JWKS": jwks, "nothing": nil}
+	return f
+}
 
+// headed signs the token with another member in its header, and claiming one with
+// another claim; nil takes it away.
+func (f forger) headed(name string, value any) string {
+	return signES256(f.t, f.key, with(f.head, name, value), f.body)
+}
+
+func (f forger) claiming(name string, value any) string {
+	return signES256(f.t, f.key, f.head, with(f.body, name, value))
+}
+
+// unsigned keeps the old signature under another header, edited under other claims.
+func (f forger) unsigned(alg any, signature string) string {
+	return encode(f.t, with(f.head, "alg", alg)) + "." + f.parts[1] + "." + signature
+}
+
+func (f forger) edited(name string, value any) string {
+	return f.parts[0] + "." + encode(f.t, with(f.body, name, value)) + "." + f.parts[2]
+}
+
+func (f forger) hs256(secret []byte) string {
+	input := encode(f.t, with(f.head, "alg", "HS256")) + "." + f.parts[1]
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(input))
+	return input + "." + b64(mac.Sum(nil))
+}
+
+// strange signs with the stranger's key, and names in the header where it is.
+func (f forger) strange(head object) string { return signES256(f.t, f.stranger, head, f.body) }
+
+// keys are forgeries around the algorithm and the key.
+func (f forger) keys() map[string]string {
+	jwk := object{"kty": "EC", "crv": "P-256", "x": b64(f.stranger.X.FillBytes(make([]byte, 32))), "y": b64(f.stranger.Y.FillBytes(make([]byte, 32)))}
 	tokens := map[string]string{
-		// Abuse case 1.
-		"alg none, no signature":   encode(t, with(head, "alg", "none")) + "." + parts[1] + ".",
-		"alg none, old signature":  encode(t, with(head, "alg", "none")) + "." + parts[1] + "." + parts[2],
-		"alg None":                 encode(t, with(head, "alg", "None")) + "." + parts[1] + ".",
-		"no alg":                   encode(t, with(head, "alg", nil)) + "." + parts[1] + "." + parts[2],
-		"no signature":             parts[0] + "." + parts[1] + ".",
-		"all-zero signature":       parts[0] + "." + parts[1] + "." + b64(make([]byte, 64)),
-		"signature of another alg": encode(t, with(head, "alg", "ES384")) + "." + parts[1] + "." + parts[2],
-		// Abuse case 2.
-		"HS256 with the public key, DER":  hs256(spki),
-		"HS256 with the public key, PEM":  hs256(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: spki})),
-		"HS256 with the public key, JWKS": hs256(jwks),
-		"HS256 with nothing":              hs256(nil),
-		// Abuse case 3.
-		"unknown kid":       signES256(t, key, with(head, "kid", "another"), body),
-		"no kid":            signES256(t, key, with(head, "kid", nil), body),
-		"stranger's key":    signES256(t, stranger, head, body),
-		"jwk header":        signES256(t, stranger, with(head, "jwk", strangerJWK), body),
-		"jwk without kid":   signES256(t, stranger, with(with(head, "jwk", strangerJWK), "kid", nil), body),
-		"jku header":        signES256(t, stranger, with(head, "jku", "http://127.0.0.1:1/jwks.json"), body),
-		"x5u header":        signES256(t, stranger, with(head, "x5u", "http://127.0.0.1:1/chain.pem"), body),
-		"kid as a path":     signES256(t, stranger, with(head, "kid", "../../dev/null"), body),
-		"critical header":   signES256(t, key, with(with(head, "crit", []string{"x"}), "x", 1), body),
-		"b64 extension off": signES256(t, key, with(with(head, "crit", []string{"b64"}), "b64", false), body),
-		// Abuse case 4.
-		"future nbf":  signES256(t, key, head, with(body, "nbf", c.now.Add(time.Minute).Unix())),
-		"future iat":  signES256(t, key, head, with(body, "iat", c.now.Add(time.Minute).Unix())),
-		"no exp":      signES256(t, key, head, with(body, "exp", nil)),
-		"no iat":      signES256(t, key, head, with(body, "iat", nil)),
-		"no nbf":      signES256(t, key, head, with(body, "nbf", nil)),
-		"exp as text": signES256(t, key, head, with(body, "exp", "never")),
-		// Abuse case 5.
-		"another audience":     signES256(t, key, head, with(body, "aud", []string{"https://other.example"})),
-		"no audience":          signES256(t, key, head, with(body, "aud", nil)),
-		"another issuer":       signES256(t, key, head, with(body, "iss", "https://other.example")),
-		"issuer with a suffix": signES256(t, key, head, with(body, "iss", issuer+".evil.example")),
-		"no issuer":            signES256(t, key, head, with(body, "iss", nil)),
-		// Abuse case 6.
-		"ID token":        signES256(t, key, with(head, "typ", "JWT"), body),
-		"mfa token":       signES256(t, key, with(head, "typ", "mfa+jwt"), body),
-		"no typ":          signES256(t, key, with(head, "typ", nil), body),
-		"a refresh token": "wpr_" + b64(make([]byte, 32)),
-		// Abuse case 7.
-		"edited role":    parts[0] + "." + encode(t, with(body, "role", "ADMIN")) + "." + parts[2],
-		"edited subject": parts[0] + "." + encode(t, with(body, "sub", "1")) + "." + parts[2],
-		"edited expiry":  parts[0] + "." + encode(t, with(body, "exp", c.now.Add(time.Hour*9999).Unix())) + "." + parts[2],
-		// Signed, and yet nobody's.
-		"no subject":        signES256(t, key, head, with(body, "sub", nil)),
-		"subject as a name": signES256(t, key, head, with(body, "sub", "root")),
-		"subject zero":      signES256(t, key, head, with(body, "sub", "0")),
-		"no session":        signES256(t, key, head, with(body, "sid", nil)),
-		"session as number": signES256(t, key, head, with(body, "sid", 5)),
-		"no jti":            signES256(t, key, head, with(body, "jti", nil)),
-		"unknown role":      signES256(t, key, head, with(body, "role", "ROOT")),
-		// Not tokens.
-		"empty":           "",
-		"two segments":    parts[0] + "." + parts[1],
-		"four segments":   good + "." + parts[2],
-		"flattened JSON":  `{"protected":"` + parts[0] + `","payload":"` + parts[1] + `","signature":"` + parts[2] + `"}`,
-		"general JSON":    `{"payload":"` + parts[1] + `","signatures":[{"protected":"` + parts[0] + `","signature":"` + parts[2] + `"}]}`,
-		"100 KB":          good + strings.Repeat("A", 100<<10), // abuse case 12
-		"trailing dot":    good + ".",
-		"leading newline": "\n" + good,
-		"inner newline":   parts[0] + ".\n" + parts[1] + "." + parts[2],
+		"abuse 1: alg none, no signature":   f.unsigned("none", ""),
+		"abuse 1: alg none, old signature":  f.unsigned("none", f.parts[2]),
+		"abuse 1: alg None":                 f.unsigned("None", ""),
+		"abuse 1: no alg":                   f.unsigned(nil, f.parts[2]),
+		"abuse 1: no signature":             f.parts[0] + "." + f.parts[1] + ".",
+		"abuse 1: all-zero signature":       f.parts[0] + "." + f.parts[1] + "." + b64(make([]byte, 64)),
+		"abuse 1: signature of another alg": f.unsigned("ES384", f.parts[2]),
+		"abuse 3: unknown kid":              f.headed("kid", "another"),
+		"abuse 3: no kid":                   f.headed("kid", nil),
+		"abuse 3: stranger's key":           f.strange(f.head),
+		"abuse 3: jwk header":               f.strange(with(f.head, "jwk", jwk)),
+		"abuse 3: jwk without kid":          f.strange(with(with(f.head, "jwk", jwk), "kid", nil)),
+		"abuse 3: jku header":               f.strange(with(f.head, "jku", "http://127.0.0.1:1/jwks.json")),
+		"abuse 3: x5u header":               f.strange(with(f.head, "x5u", "http://127.0.0.1:1/chain.pem")),
+		"abuse 3: kid as a path":            f.strange(with(f.head, "kid", "../../dev/null")),
+		"abuse 3: critical header":          signES256(f.t, f.key, with(with(f.head, "crit", []string{"x"}), "x", 1), f.body),
+		"abuse 3: b64 extension off":        signES256(f.t, f.key, with(with(f.head, "crit", []string{"b64"}), "b64", false), f.body),
 	}
-	for name, raw := range tokens {
-		if _, err := s.VerifyAccess(t.Context(), raw); !errors.Is(err, token.ErrInvalid) {
-			t.Errorf("%s: %v, want ErrInvalid", name, err)
+	for form, key := range f.published {
+		tokens["abuse 2: HS256 with the public key, "+form] = f.hs256(key)
+	}
+	return tokens
+}
+
+// claims are forgeries around what a token says.
+func (f forger) claims() map[string]string {
+	return map[string]string{
+		"abuse 4: future nbf":           f.claiming("nbf", f.now.Add(time.Minute).Unix()),
+		"abuse 4: future iat":           f.claiming("iat", f.now.Add(time.Minute).Unix()),
+		"abuse 4: no exp":               f.claiming("exp", nil),
+		"abuse 4: no iat":               f.claiming("iat", nil),
+		"abuse 4: no nbf":               f.claiming("nbf", nil),
+		"abuse 4: exp as text":          f.claiming("exp", "never"),
+		"abuse 5: another audience":     f.claiming("aud", []string{"https://other.example"}),
+		"abuse 5: no audience":          f.claiming("aud", nil),
+		"abuse 5: another issuer":       f.claiming("iss", "https://other.example"),
+		"abuse 5: issuer with a suffix": f.claiming("iss", issuer+".evil.example"),
+		"abuse 5: no issuer":            f.claiming("iss", nil),
+		"abuse 6: ID token":             f.headed("typ", "JWT"),
+		"abuse 6: mfa token":            f.headed("typ", "mfa+jwt"),
+		"abuse 6: no typ":               f.headed("typ", nil),
+		"abuse 6: a refresh token":      "wpr_" + b64(make([]byte, 32)),
+		"abuse 7: edited role":          f.edited("role", "ADMIN"),
+		"abuse 7: edited subject":       f.edited("sub", "1"),
+		"abuse 7: edited expiry":        f.edited("exp", f.now.Add(time.Hour*9999).Unix()),
+		// Signed, and yet nobody's.
+		"no subject":        f.claiming("sub", nil),
+		"subject as a name": f.claiming("sub", "root"),
+		"subject zero":      f.claiming("sub", "0"),
+		"no session":        f.claiming("sid", nil),
+		"session as number": f.claiming("sid", 5),
+		"no jti":            f.claiming("jti", nil),
+		"unknown role":      f.claiming("role", "ROOT"),
+	}
+}
+
+// shapes are not tokens at all.
+func (f forger) shapes() map[string]string {
+	return map[string]string{
+		"empty":            "",
+		"two segments":     f.parts[0] + "." + f.parts[1],
+		"four segments":    f.good + "." + f.parts[2],
+		"flattened JSON":   `{"protected":"` + f.parts[0] + `","payload":"` + f.parts[1] + `","signature":"` + f.parts[2] + `"}`,
+		"general JSON":     `{"payload":"` + f.parts[1] + `","signatures":[{"protected":"` + f.parts[0] + `","signature":"` + f.parts[2] + `"}]}`,
+		"abuse 12: 100 KB": f.good + strings.Repeat("A", 100<<10),
+		"trailing dot":     f.good + ".",
+		"leading newline":  "\n" + f.good,
+		"inner newline":    f.parts[0] + ".\n" + f.parts[1] + "." + f.parts[2],
+	}
+}
+
+func TestForgedTokensAreInvalid(t *testing.T) {
+	t.Parallel()
+	c := &clock{now: time.Unix(1_800_000_000, 0)}
+	s, key, d := serviceWithKnownKey(t, c)
+	f := newForger(t, s, c, key, d)
+	for _, forgeries := range []map[string]string{f.keys(), f.claims(), f.shapes()} {
+		for name, raw := range forgeries {
+			t.Run(name, func(t *testing.T) {
+				if _, err := s.VerifyAccess(t.Context(), raw); !errors.Is(err, token.ErrInvalid) {
+					t.Errorf("%v, want ErrInvalid", err)
+				}
+			})
 		}
 	}
 	for name, raw := range map[string]string{
-		"as issued":    good,
-		"signed anew":  signES256(t, key, head, body),
-		"unused x5t":   signES256(t, key, with(head, "x5t", "AAAA"), body),
-		"unused claim": signES256(t, key, head, with(body, "scope", "all")),
+		"as issued":    f.good,
+		"signed anew":  signES256(t, key, f.head, f.body),
+		"unused x5t":   f.headed("x5t", "AAAA"),
+		"unused claim": f.claiming("scope", "all"),
 	} {
 		if _, err := s.VerifyAccess(t.Context(), raw); err != nil {
 			t.Errorf("%s: %v; the forgeries prove nothing", name, err)
@@ -205,7 +256,7 @@ func TestForgedTokensAreInvalid(t *testing.T) {
 	}
 }
 
-func TestATokenEndsAtItsExpiry(t *testing.T) {
+func TestCase04ATokenEndsAtItsExpiry(t *testing.T) {
 	t.Parallel()
 	c := &clock{now: time.Unix(1_800_000_000, 0)}
 	s, _, _ := serviceWithKnownKey(t, c)
