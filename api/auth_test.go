@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/waypost/waypost/internal/account"
@@ -62,6 +63,30 @@ func TestCase09ARefreshTokenIsGoodOnce(t *testing.T) {
 	p.do(t, "GET", "/api/auth/me", "", next).wants(t, "the family", 401, "session_revoked")
 	p.do(t, "POST", "/api/auth/refresh", refreshing(a.data(t)["refresh_token"].(string))).wants(t, "the successor", 401, "session_revoked")
 	p.do(t, "POST", "/api/auth/refresh", refreshing("wprt_x")).wants(t, "made up", 401, "token_invalid")
+}
+
+func TestCase10OfTwentyParallelRefreshesAtMostOneSucceeds(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	p.add(t, "ada@example.com", identity.User)
+	_, refresh := p.signIn(t, "ada@example.com")
+	answers := make([]answer, 20)
+	var wg sync.WaitGroup
+	for i := range answers {
+		wg.Go(func() { answers[i] = p.do(t, "POST", "/api/auth/refresh", refreshing(refresh)) })
+	}
+	wg.Wait()
+	count := map[int]int{}
+	for _, a := range answers {
+		count[a.status]++
+		if a.status == 200 { // and it is a thief's as likely as the owner's
+			next := bearer(a.data(t)["access_token"].(string))
+			p.do(t, "GET", "/api/auth/me", "", next).wants(t, "the family", 401, "session_revoked")
+		}
+	}
+	if count[200] > 1 || count[200]+count[401] != 20 {
+		t.Errorf("statuses %v", count)
+	}
 }
 
 func TestCase06NoOtherSecretIsAnAccessToken(t *testing.T) {
