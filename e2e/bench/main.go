@@ -37,6 +37,7 @@ var figures = []figure{
 	{"collect", "collected events/s over HTTP, durable before 202, against COPY of the same rows", collectFigure},
 	{"stats", "each stats endpoint over 12 months, against the same with a tenth of the events", statsFigure},
 	{"stats-open-day", "each stats endpoint over a day that goes on", openDayFigure},
+	{"login-timing", "a sign-in with a wrong password, against one with an unknown address", loginTimingFigure},
 }
 
 // sizes are how much is measured.
