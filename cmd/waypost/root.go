@@ -37,7 +37,7 @@ Start here:
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newDev(), newServe(), newMigrate(), newOpenAPI(), newUser(), newSite(), newImport(), newWebhook(), newConfigHelp())
+	root.AddCommand(newDev(), newServe(), newMigrate(), newOpenAPI(), newUser(), newKeys(), newSite(), newImport(), newWebhook(), newConfigHelp())
 	return root
 }
 

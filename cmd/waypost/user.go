@@ -17,9 +17,9 @@ import (
 )
 
 func newUser() *cobra.Command {
-	return group("user", "Create accounts and set their roles",
+	return group("user", "Create accounts, set their roles, and let people back in",
 		"There is no default account outside dev: make the first ADMIN with `waypost user create --role ADMIN`.",
-		newUserCreate(), newUserSetRole())
+		newUserCreate(), newUserSetRole(), newUserSetPassword(), newUserRemoveTwoFactor())
 }
 
 func newUserCreate() *cobra.Command {
@@ -69,6 +69,51 @@ func newUserSetRole() *cobra.Command {
 					return err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s.\n", u.Email, u.Role)
+				return nil
+			})
+		},
+	}, "database")
+}
+
+func newUserSetPassword() *cobra.Command {
+	return takesSettings(&cobra.Command{
+		Use:   "set-password ADDRESS",
+		Short: "Set an account's password, end its sessions and lift its blocks",
+		Long: `For somebody whom no mail reaches; others ask for a link with
+POST /api/auth/password/forgot. The password is read as by user create. A second
+factor still stands.`,
+		Example: "  waypost user set-password ada@example.com",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			password, err := readPassword(cmd)
+			if err != nil {
+				return err
+			}
+			return withServices(cmd, func(s *app.Services) error {
+				if err := s.Accounts.SetPassword(systemContext(cmd), args[0], password); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "The password of %s is set.\n", args[0])
+				return nil
+			})
+		},
+	}, "database")
+}
+
+func newUserRemoveTwoFactor() *cobra.Command {
+	return takesSettings(&cobra.Command{
+		Use:   "remove-2fa ADDRESS",
+		Short: "Turn an account's two-factor authentication off and end its sessions",
+		Long: `For somebody who lost the device and the recovery codes. Make sure that it is
+they who ask: the password alone signs in afterwards.`,
+		Example: "  waypost user remove-2fa ada@example.com",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withServices(cmd, func(s *app.Services) error {
+				if err := s.Accounts.RemoveTOTP(systemContext(cmd), args[0]); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "Two-factor authentication of %s is off.\n", args[0])
 				return nil
 			})
 		},

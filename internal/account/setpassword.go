@@ -10,6 +10,7 @@ import (
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/throttle"
 )
 
 // FindByEmail returns ErrNotFound when no account has that address.
@@ -21,9 +22,10 @@ func (s *Service) FindByEmail(ctx context.Context, email string) (User, error) {
 	return fromRow(row), nil
 }
 
-// SetPassword replaces an account's password and ends its sessions, on an
-// operator's word: even a common password is taken. It returns ErrNotFound,
-// ErrBusy, or a validation fault whose details are keyed by field.
+// SetPassword replaces an account's password, ends its sessions, voids its reset
+// links and lifts blocks of its sign-in, on an operator's word: even a common
+// password is taken. It returns ErrNotFound, ErrBusy, or a validation fault whose
+// details are keyed by field.
 func (s *Service) SetPassword(ctx context.Context, email, password string) error {
 	if !within(password, MinPassword, MaxPassword) {
 		return fault.Validation(map[string]string{"password": passwordRule})
@@ -41,8 +43,13 @@ func (s *Service) SetPassword(ctx context.Context, email, password string) error
 		if _, err := s.q.SetUserPassword(ctx, tx, hash, now, row.ID); err != nil {
 			return db.NotFound(err, ErrNotFound)
 		}
-		_, err = s.q.RevokeUserSessions(ctx, tx, now, row.ID)
-		return err
+		if _, err := s.q.RevokeUserSessions(ctx, tx, now, row.ID); err != nil {
+			return err
+		}
+		if err := s.q.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {
+			return err
+		}
+		return s.limits.Forgive(ctx, tx, throttle.Key{Limit: signInOfAccount, Subject: emailSubject(row.Email)})
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/mail"
 )
 
 func TestANewPasswordReplacesTheOldOneAndEndsTheSessions(t *testing.T) {
@@ -34,5 +35,25 @@ func TestANewPasswordReplacesTheOldOneAndEndsTheSessions(t *testing.T) {
 	}
 	if err := f.SetPassword(t.Context(), "eve@example.com", "short"); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("short password: %v", err)
+	}
+}
+
+func TestAPasswordSetByTheOperatorLetsTheOwnerBackIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.create(t, "ada@example.com", nil)
+	f.forgot(t, "ada@example.com")
+	link := f.code(t, "ada@example.com", mail.ResetPassword)
+	ctx := from(t, "203.0.113.7")
+	f.fail(t, ctx, "ada@example.com", 10)
+	f.wantLimited(t, ctx, "before", "ada@example.com", password)
+	if err := f.SetPassword(t.Context(), "ada@example.com", "another password"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.SignIn(ctx, "ada@example.com", "another password"); err != nil {
+		t.Errorf("after: %v", err)
+	}
+	if err := f.ResetPassword(t.Context(), link, "a stranger's own password"); !errors.Is(err, account.ErrLinkInvalid) {
+		t.Errorf("a link from before: %v, want ErrLinkInvalid", err)
 	}
 }

@@ -184,14 +184,43 @@ func (s *Service) DisableTOTP(ctx context.Context, userID int64, password, code 
 		return err
 	}
 	return s.prove(ctx, userID, code, func(ctx context.Context, tx pgx.Tx, _ Method) error {
-		if err := s.q.DeleteTOTPFactor(ctx, tx, userID); err != nil {
-			return err
-		}
-		if err := s.q.DeleteRecoveryCodes(ctx, tx, userID); err != nil {
+		if err := s.dropTOTP(ctx, tx, userID); err != nil {
 			return err
 		}
 		return s.tellTwoFactorChanged(ctx, tx, userID, "Two-factor authentication was turned off.")
 	})
+}
+
+// RemoveTOTP turns two-factor authentication off and ends the account's sessions,
+// on an operator's word: for somebody who lost the device and the recovery codes.
+// It returns ErrNotFound or ErrTOTPDisabled.
+func (s *Service) RemoveTOTP(ctx context.Context, email string) error {
+	u, err := s.FindByEmail(ctx, email)
+	if err != nil {
+		return err
+	}
+	if _, err := s.withTOTP(ctx, u.ID); err != nil {
+		return err
+	}
+	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.dropTOTP(ctx, tx, u.ID); err != nil {
+			return err
+		}
+		if _, err := s.q.RevokeUserSessions(ctx, tx, s.opts.Now(), u.ID); err != nil {
+			return err
+		}
+		if err := s.limits.Forgive(ctx, tx, secondFactorKey(u.ID)); err != nil {
+			return err
+		}
+		return s.tellTwoFactorChanged(ctx, tx, u.ID, "Two-factor authentication was turned off by the operator.")
+	})
+}
+
+func (s *Service) dropTOTP(ctx context.Context, tx pgx.Tx, userID int64) error {
+	if err := s.q.DeleteTOTPFactor(ctx, tx, userID); err != nil {
+		return err
+	}
+	return s.q.DeleteRecoveryCodes(ctx, tx, userID)
 }
 
 // RenewRecoveryCodes replaces all recovery codes. It returns ErrTOTPDisabled,

@@ -82,6 +82,36 @@ func TestTwoFactorAuthenticationTakesEffectOnceACodeWasShown(t *testing.T) {
 	}
 }
 
+func TestTheOperatorRemovesASecondFactorThatIsLost(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t, nil)
+	u := o.member(t, "ada@example.com", true)
+	if err := o.RemoveTOTP(t.Context(), "ada@example.com"); !errors.Is(err, account.ErrTOTPDisabled) {
+		t.Errorf("without one: %v, want ErrTOTPDisabled", err)
+	}
+	if err := o.RemoveTOTP(t.Context(), "eve@example.com"); !errors.Is(err, account.ErrNotFound) {
+		t.Errorf("nobody's: %v, want ErrNotFound", err)
+	}
+	ctx := o.signedIn(t, "ada@example.com")
+	setup, err := o.SetupTOTP(ctx, u.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.EnableTOTP(ctx, u.ID, o.totp(t, setup.Secret)); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.RemoveTOTP(t.Context(), "ADA@example.com"); err != nil {
+		t.Fatal(err)
+	}
+	if n := o.count(t, `select count(*) from recovery_codes`) + o.count(t, `select count(*) from totp_factors`) +
+		o.count(t, `select count(*) from auth_sessions where revoked_at is null`); n != 0 {
+		t.Errorf("%d rows of the factor, its codes and the sessions are left", n)
+	}
+	if s, err := o.SignIn(t.Context(), "ada@example.com", password); err != nil || s.MFA != nil || s.AccessToken == "" {
+		t.Errorf("the password alone: %+v, %v", s, err)
+	}
+}
+
 // Abuse case 24.
 func TestCase24AWrongCodeEnablesNothingAndAnActiveSecretStays(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/waypost/waypost/internal/account"
@@ -39,4 +43,18 @@ func newAccounts(s *Services, tokens *token.Service, c config.Config, logger *sl
 		URL: strings.TrimRight(c.URL, "/"), RefreshGrace: c.Accounts.RefreshGrace,
 		OAuth: providers, TwoFactor: twoFactor,
 	})
+}
+
+// OpenTokens loads the signing keys for a command that changes them: no token is
+// issued by it. Beside the private server the secret key is dev's own.
+func OpenTokens(ctx context.Context, s *Services, c config.Config) (*token.Service, error) {
+	if c.SecretKey == "" && c.DatabaseURL == "" {
+		key, err := os.ReadFile(filepath.Join(c.DataDir, secretKeyFile))
+		if err != nil {
+			return nil, fmt.Errorf("secret key of %s, which dev makes: %w", c.DataDir, err)
+		}
+		c.SecretKey = string(key)
+	}
+	c.URL = cmp.Or(c.URL, "https://command.invalid")
+	return newTokens(ctx, s, c)
 }

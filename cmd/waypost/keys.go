@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waypost/waypost/internal/app"
+	"github.com/waypost/waypost/internal/token"
+)
+
+func newKeys() *cobra.Command {
+	return group("keys", "List and rotate the keys that sign access tokens",
+		`Access tokens are signed with a key of the database, encrypted under
+WAYPOST_SECRET_KEY. serve replaces it by itself when it is 30 days old.`,
+		newKeysList(), newKeysRotate())
+}
+
+func newKeysList() *cobra.Command {
+	return takesSettings(&cobra.Command{
+		Use:   "list",
+		Short: "List the keys that verify access tokens, newest first",
+		Long: `A key is published for 15 minutes before it is signing, and verifying for
+half an hour after that, until its last token is over.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withServices(cmd, func(s *app.Services) error { return printKeys(cmd, s) })
+		},
+	}, "database")
+}
+
+func newKeysRotate() *cobra.Command {
+	var compromised bool
+	cmd := takesSettings(&cobra.Command{
+		Use:   "rotate [--compromised]",
+		Short: "Replace the signing key now",
+		Long: `Without a flag nobody notices: the new key is published at once and signs after
+15 minutes, when every copy of the key set has it, and the old one verifies until
+its last token is over.
+
+With --compromised, for a key that somebody else may know, every key ends at
+once: all access tokens are refused, on other processes within a minute, and
+clients go on with their refresh tokens. Whoever knows the key may know
+WAYPOST_SECRET_KEY too: change that as well (docs/operations.md).
+
+Needs WAYPOST_SECRET_KEY, which encrypts the new key; with --data-dir it is the
+one that dev made.`,
+		Example: `  waypost keys rotate
+  waypost keys rotate --compromised`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withTokens(cmd, func(ctx context.Context, s *app.Services, tokens *token.Service) error {
+				rotate := tokens.RotateNow
+				if compromised {
+					rotate = tokens.Replace
+				}
+				if err := rotate(ctx); err != nil {
+					return err
+				}
+				return printKeys(cmd, s)
+			})
+		},
+	}, "database")
+	cmd.Flags().BoolVar(&compromised, "compromised", false, "end every key at once, and all access tokens with them")
+	return cmd
+}
+
+// withTokens opens the database and its signing keys for as long as fn runs.
+func withTokens(cmd *cobra.Command, fn func(context.Context, *app.Services, *token.Service) error) error {
+	c, err := readConfig(cmd)
+	if err != nil {
+		return err
+	}
+	if c.SecretKey == "" && c.DatabaseURL != "" {
+		return &usageError{errors.New("WAYPOST_SECRET_KEY is missing: set the one that serve runs with")}
+	}
+	return withServices(cmd, func(s *app.Services) error {
+		ctx := systemContext(cmd)
+		tokens, err := app.OpenTokens(ctx, s, c)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, s, tokens)
+	})
+}
+
+func printKeys(cmd *cobra.Command, s *app.Services) error {
+	keys, err := token.List(cmd.Context(), s.DB, time.Now())
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "KEY\tSTATE\tCREATED\tSIGNS FROM\tVERIFIES UNTIL")
+	for _, k := range keys {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.State, when(&k.CreatedAt), when(&k.SignsFrom), when(k.VerifiesUntil))
+	}
+	return w.Flush()
+}
