@@ -172,6 +172,7 @@ func TestCase08TheEndOfASessionBitesOnTheNextRequest(t *testing.T) {
 	for name, sql := range map[string]string{
 		"logout":       `update auth_sessions set revoked_at = now()`,
 		"deactivation": `update users set active = false`,
+		"deletion":     `delete from users`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -214,7 +214,7 @@ func TestASpentLinkOffersAnotherAndTellsNobodyWhoHasAnAccount(t *testing.T) {
 	}{{account.VerifyEmailPath, mail.VerifyEmail}, {account.ResetPasswordPath, mail.ResetPassword}} {
 		s := newSite(t)
 		spent := s.get(t, tc.path+"?token=wpml_made-up")
-		spent.wants(t, tc.path, 400, "here you get")
+		spent.wants(t, tc.path, 400, "mailed to you")
 		known, unknown := s.submit(t, spent, map[string]string{"email": " ADA@example.com"}), s.submit(t, spent, map[string]string{"email": "eve@example.com"})
 		known.wants(t, "another", 200, "Look into your mail")
 		if known.body != unknown.body || known.status != unknown.status {
