@@ -28,6 +28,7 @@ import (
 	"github.com/waypost/waypost/internal/httpedge"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/pages"
 	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/seal"
 	"github.com/waypost/waypost/internal/site"
@@ -116,6 +117,13 @@ func newPeople(t *testing.T) people {
 		KeySet: tokens, TwoFactor: accounts, Users: accounts, Posts: posts,
 	}); err != nil {
 		t.Fatal(err)
+	}
+	views, err := pages.New(pages.Options{Accounts: accounts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range views.Routes() {
+		r.Method(e.Method, e.Pattern, e.Handler)
 	}
 	p.handler, p.accounts, p.posts = r, accounts, posts
 	return p

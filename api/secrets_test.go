@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/pquerna/otp/totp"
 
+	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
 )
@@ -137,6 +138,9 @@ func (r *run) live() {
 		r.t.Fatal(err)
 	}
 	r.secrets["reset"] = r.code(r.t, "ada@example.com", mail.ResetPassword)
+	if status := r.page(r.t, "GET", account.ResetPasswordPath+"?token="+r.secrets["reset"]); status != 200 {
+		r.t.Errorf("the mailed link leads to %d", status)
+	}
 	r.do("POST", "/api/auth/password/reset", object(map[string]any{"token": r.secrets["reset"], "password": r.secrets["last password"]}))
 	root := r.add(r.t, "root@example.com", identity.Admin)
 	r.do("POST", "/api/users", `{"first_name":"Grace","last_name":"Hopper","email":"grace@example.com"}`, root)

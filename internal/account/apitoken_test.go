@@ -154,7 +154,7 @@ func TestWhoMayMakeAnAPITokenAndWhat(t *testing.T) {
 	}
 }
 
-func TestTokensAndSessionsAreListedToTheirOwnerAlone(t *testing.T) {
+func TestAPITokensAreListedToTheirOwnerAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.create(t, "ada@example.com", nil)
@@ -189,7 +189,15 @@ func TestTokensAndSessionsAreListedToTheirOwnerAlone(t *testing.T) {
 	if err := f.RevokeAPIToken(eve, want[0]); !errors.Is(err, account.ErrNoAPIToken) {
 		t.Errorf("another's: %v", err)
 	}
+}
 
+func TestSessionsAreListedToTheirOwnerAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.create(t, "ada@example.com", nil)
+	f.create(t, "eve@example.com", nil)
+	s := f.signIn(t, "ada@example.com")
+	ada, eve := f.as(t, s.AccessToken), f.as(t, f.signIn(t, "eve@example.com").AccessToken)
 	f.signIn(t, "ada@example.com")
 	sessions, err := f.ListSessions(ada, nil, 10)
 	if err != nil || len(sessions) != 2 {
