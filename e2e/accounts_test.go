@@ -100,4 +100,39 @@ func TestPostsAndUsersByRole(t *testing.T) {
 	}
 }
 
+// What happens at one process holds at another that shares the database, on the
+// next request: nothing about a session is cached.
+func TestLogoutDemotionAndDeactivationBiteOnEveryProcessAtOnce(t *testing.T) {
+	t.Parallel()
+	here, url := serve(t)
+	there := startServe(t, url)
+	root := admin(t, here, url)
+	code, _, errOut := command(t, []string{"DATABASE_URL=" + url}, adminPassword,
+		"user", "create", "--email", "eve@example.com", "--first-name", "Eve", "--last-name", "Ve", "--role", "admin")
+	if code != 0 {
+		t.Fatal(errOut)
+	}
+	call := func(p *process, token, method, path, body string) answer {
+		t.Helper()
+		return do(t, method, p.url+path, body, "Authorization", "Bearer "+token, "Content-Type", "application/json")
+	}
+	want := func(what string, a answer, status int) {
+		t.Helper()
+		if a.status != status {
+			t.Errorf("%s: %d %s, want %d", what, a.status, a.body, status)
+		}
+	}
+	first, second := signIn(t, here, "eve@example.com", adminPassword), signIn(t, there, "eve@example.com", adminPassword)
+	want("there", call(there, first, "GET", "/api/users", ""), 200)
+	want("logout here", call(here, first, "POST", "/api/auth/logout", ""), 204)
+	want("after logout, there", call(there, first, "GET", "/api/auth/me", ""), 401)
+	want("another session", call(there, second, "GET", "/api/users", ""), 200)
+	var me struct{ Data struct{ ID json.Number } }
+	call(here, second, "GET", "/api/auth/me", "").into(t, &me)
+	want("demote", call(here, root, "PATCH", "/api/users/"+me.Data.ID.String(), `{"role":"EDITOR"}`), 200)
+	want("after demotion, there", call(there, second, "GET", "/api/users", ""), 403)
+	want("deactivate", call(here, root, "PATCH", "/api/users/"+me.Data.ID.String(), `{"active":false}`), 200)
+	want("after deactivation, there", call(there, second, "GET", "/api/auth/me", ""), 401)
+}
+
 func bytesContain(b []byte, s string) bool { return bytes.Contains(b, []byte(s)) }

@@ -286,3 +286,17 @@ func TestWhatIsNoFormOfTheseIsRefusedInPlainWords(t *testing.T) {
 	}
 	post(form).wants(t, "after all that", 200, "Your address is confirmed")
 }
+
+func TestTooManyRequestsForLinksAreToldWhenToReturn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	spent := s.get(t, account.ResetPasswordPath)
+	for range 60 {
+		s.submit(t, spent, map[string]string{"email": "eve@example.com"}).wants(t, "within the limit", 200, "Look into your mail")
+	}
+	over := s.submit(t, spent, map[string]string{"email": ada})
+	over.wants(t, "over it", 429, "That did not work")
+	if over.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+}

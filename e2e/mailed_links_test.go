@@ -1,0 +1,81 @@
+package e2e_test
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// awaitLink waits for the mail of that kind to an address in dev's log, and returns
+// the last one's link.
+func (p *process) awaitLink(t *testing.T, kind, to string) string {
+	t.Helper()
+	mail := regexp.MustCompile(`msg=mail kind=` + kind + ` to=` + regexp.QuoteMeta(to) + ` .*link="?([^"\s]+)`)
+	link := ""
+	p.waitFor(t, "mail of kind "+kind, func() bool {
+		if found := mail.FindAllStringSubmatch(p.stderr.String(), -1); found != nil {
+			link = found[len(found)-1][1]
+		}
+		return link != ""
+	})
+	return link
+}
+
+// submit posts the form of the page that link leads to, with what was typed.
+func submit(t *testing.T, link string, typed ...string) answer {
+	t.Helper()
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := url.Values{"token": {u.Query().Get("token")}}
+	for i := 0; i < len(typed); i += 2 {
+		form.Set(typed[i], typed[i+1])
+	}
+	u.RawQuery = ""
+	return do(t, "POST", u.String(), form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+}
+
+func TestTheLinksOfDevsLogLeadThroughToTheEnd(t *testing.T) {
+	t.Parallel()
+	p := startDev(t, t.TempDir())
+	post := func(path, body string, status int) {
+		t.Helper()
+		if a := do(t, "POST", p.url+path, body, "Content-Type", "application/json"); a.status != status {
+			t.Fatalf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	post("/api/auth/register", `{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","password":"correct horse battery staple"}`, 201)
+	first := p.awaitLink(t, "verify_email", "ada@example.com")
+	post("/api/auth/verify-email/resend", `{"email":"ada@example.com"}`, 200)
+	link := first
+	p.waitFor(t, "another link", func() bool {
+		link = p.awaitLink(t, "verify_email", "ada@example.com")
+		return link != first
+	})
+	for what, want := range map[string]string{"opened": "Confirm my address", "once more": "Confirm my address"} {
+		if a := do(t, "GET", link, ""); a.status != 200 || !bytesContain(a.body, want) {
+			t.Errorf("%s: %d %s", what, a.status, a.body)
+		}
+	}
+	if a := submit(t, link); a.status != 200 || !bytesContain(a.body, "is confirmed") {
+		t.Errorf("the button: %d %s", a.status, a.body)
+	}
+	if a := do(t, "GET", first, ""); a.status != 400 || !bytesContain(a.body, "no longer works") {
+		t.Errorf("the older link: %d %s", a.status, a.body)
+	}
+
+	post("/api/auth/password/forgot", `{"email":"ada@example.com"}`, 200)
+	link = p.awaitLink(t, "reset_password", "ada@example.com")
+	if a := submit(t, link, "password", "a newer battery staple", "again", "a newer battery staple"); a.status != 200 || !bytesContain(a.body, "password is set") {
+		t.Errorf("the form: %d %s", a.status, a.body)
+	}
+	signIn(t, p, "ada@example.com", "a newer battery staple")
+	wantError(t, do(t, "PUT", p.url+"/account/reset-password", ""), 405, "method_not_allowed")
+	for line := range strings.Lines(p.stderr.String()) {
+		if strings.Contains(line, "wpml_") && !strings.Contains(line, "msg=mail ") {
+			t.Errorf("a secret is in another line than its mail's: %s", line)
+		}
+	}
+}
