@@ -22,6 +22,12 @@ func (p *process) awaitLink(t *testing.T, kind, to string) string {
 	return link
 }
 
+// awaitUse waits until a link works: the log has it a moment before the commit.
+func (p *process) awaitUse(t *testing.T, link string) {
+	t.Helper()
+	p.waitFor(t, "a link that works", func() bool { return do(t, "GET", link, "").status == 200 })
+}
+
 // submit posts the form of the page that link leads to, with what was typed.
 func submit(t *testing.T, link string, typed ...string) answer {
 	t.Helper()
@@ -54,6 +60,7 @@ func TestTheLinksOfDevsLogLeadThroughToTheEnd(t *testing.T) {
 		link = p.awaitLink(t, "verify_email", "ada@example.com")
 		return link != first
 	})
+	p.awaitUse(t, link)
 	for what, want := range map[string]string{"opened": "Confirm my address", "once more": "Confirm my address"} {
 		if a := do(t, "GET", link, ""); a.status != 200 || !bytesContain(a.body, want) {
 			t.Errorf("%s: %d %s", what, a.status, a.body)
@@ -68,6 +75,7 @@ func TestTheLinksOfDevsLogLeadThroughToTheEnd(t *testing.T) {
 
 	post("/api/auth/password/forgot", `{"email":"ada@example.com"}`, 200)
 	link = p.awaitLink(t, "reset_password", "ada@example.com")
+	p.awaitUse(t, link)
 	if a := submit(t, link, "password", "a newer battery staple", "again", "a newer battery staple"); a.status != 200 || !bytesContain(a.body, "password is set") {
 		t.Errorf("the form: %d %s", a.status, a.body)
 	}

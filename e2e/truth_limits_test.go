@@ -31,6 +31,11 @@ var limits = calls{
 			call(request{name: "too many", caller: callerNobody, body: []byte(`{"email":"nobody@example.com"}`)})
 		})
 	},
+	"resend-verification": func(t *testing.T, w *world, call func(request) answer) {
+		w.after(t, "verification.address", 60, func() {
+			call(request{name: "too many", caller: callerNobody, body: []byte(`{"email":"nobody@example.com"}`)})
+		})
+	},
 	"register": func(t *testing.T, w *world, call func(request) answer) {
 		w.after(t, "register.address", 60, func() {
 			call(request{name: "too many", caller: callerNobody,
