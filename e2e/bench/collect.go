@@ -28,18 +28,18 @@ const (
 	collectLeast  = 0.3
 )
 
-// collectFigure alternates rounds of events over HTTP with COPY of as many rows of
-// the same kind into the same table: hits one by one, as browsers send them, and
-// batches, as servers do. The promise is of the faster way; the other is told.
+// way is one of the two in which events come.
+type way struct {
+	name  string
+	conns int
+	least float64 // of COPY; 0 where nothing is promised
+	send  func(conn net.Conn, s loadedSite, seed uint64, deadline time.Time) (int, error)
+}
+
+// collectFigure alternates rounds of events over HTTP with COPY of the very rows
+// that came of them: hits one by one, as browsers send them, and batches, as
+// servers do. The promise is of the faster way; the other is told.
 func collectFigure(ctx context.Context, w *world) error {
-	s, err := w.newSite(ctx, "collected")
-	if err != nil {
-		return err
-	}
-	_, ingest, err := w.sites.CreateKey(ctx, s.ID, "server", site.ScopeIngest)
-	if err != nil {
-		return err
-	}
 	if _, err := w.owner.Exec(ctx, `select ensure_events_month($1)`, time.Now()); err != nil {
 		return err
 	}
@@ -50,62 +50,58 @@ func collectFigure(ctx context.Context, w *world) error {
 	if err := serve(ctx); err != nil {
 		return err
 	}
-	for _, way := range []struct {
-		name  string
-		conns int
-		send  func(conn net.Conn, seed uint64, deadline time.Time) (int, error)
-		least float64
-	}{
-		{"batches of 500", batchConns, func(conn net.Conn, seed uint64, deadline time.Time) (int, error) {
-			return w.sendBatches(conn, s, ingest, seed, deadline)
-		}, collectLeast},
-		{"single hits", collectConns, func(conn net.Conn, seed uint64, deadline time.Time) (int, error) {
-			return w.sendHits(conn, s, seed, deadline)
-		}, 0},
-	} {
-		if err := w.compareCollect(ctx, way.name, way.conns, way.send, way.least); err != nil {
+	for _, by := range []way{{"batches of 500", batchConns, collectLeast, sendBatches}, {"single hits", collectConns, 0, sendHits}} {
+		if err := w.compareCollect(ctx, by); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *world) compareCollect(ctx context.Context, name string, conns int, send func(net.Conn, uint64, time.Time) (int, error), least float64) error {
-	other, err := w.newSite(ctx, "copied beside "+name)
-	if err != nil {
-		return err
-	}
-	if _, err := w.collectFor(ctx, conns, send, 2*time.Second); err != nil { // warms up
+func (w *world) compareCollect(ctx context.Context, by way) error {
+	if _, err := w.collectRound(ctx, by, 2*time.Second); err != nil { // warms up
 		return err
 	}
 	var ratios []float64
 	for round := range collectRounds {
 		before := processorTime()
-		n, err := w.collectFor(ctx, conns, send, w.collect)
+		got, err := w.collectRound(ctx, by, w.collect)
 		if err != nil {
 			return err
 		}
+		n := got.Events
 		if n == 0 {
 			return errors.New("nothing was collected")
 		}
 		used := (processorTime() - before) / time.Duration(n)
 		perSecond := float64(n) / w.collect.Seconds()
-		before = processorTime()
-		took, err := w.copyRows(ctx, other, n)
+		limit, err := w.copyRows(ctx, got)
 		if err != nil {
 			return err
 		}
-		limit := float64(n) / took.Seconds()
-		fmt.Printf("   %s, round %d: collected %.0f/s, processor %v each; COPY %.0f/s, processor %v each\n", name, round+1, perSecond, used, limit, (processorTime()-before)/time.Duration(n))
+		fmt.Printf("   %s, round %d: collected %.0f/s, processor %v each; COPY %.0f/s\n", by.name, round+1, perSecond, used, limit)
 		ratios = append(ratios, perSecond/limit)
 	}
 	middle := slices.Sorted(slices.Values(ratios))[len(ratios)/2]
-	if least == 0 {
-		fmt.Printf("   %s: %.2f of COPY\n", name, middle)
+	if by.least == 0 {
+		fmt.Printf("   %s: %.2f of COPY\n", by.name, middle)
 		return nil
 	}
-	fmt.Printf("   %s: %.2f of COPY (>= %.1f) %s\n", name, middle, least, verdict(middle >= least))
+	fmt.Printf("   %s: %.2f of COPY (>= %.1f) %s\n", by.name, middle, by.least, verdict(middle >= by.least))
 	return nil
+}
+
+// collectRound collects for a site of its own, so that its rows are the round's.
+func (w *world) collectRound(ctx context.Context, by way, d time.Duration) (loadedSite, error) {
+	s, err := w.newSite(ctx, by.name)
+	if err != nil {
+		return s, err
+	}
+	if _, s.Key, err = w.sites.CreateKey(ctx, s.ID, "server", site.ScopeIngest); err != nil {
+		return s, err
+	}
+	s.Events, err = w.collectFor(ctx, by, s, d)
+	return s, err
 }
 
 var collectAgents = []string{
@@ -117,18 +113,18 @@ var collectAgents = []string{
 // collectFor sends events over open connections, each its next request when the
 // last was answered, and returns how many were counted. Requests are made ahead,
 // and answers read only as far as needed, so that the server has the processors.
-func (w *world) collectFor(ctx context.Context, conns int, send func(net.Conn, uint64, time.Time) (int, error), d time.Duration) (int, error) {
+func (w *world) collectFor(ctx context.Context, by way, s loadedSite, d time.Duration) (int, error) {
 	var counted atomic.Int64
 	senders, ctx := errgroup.WithContext(ctx)
 	deadline := time.Now().Add(d)
-	for i := range conns {
+	for i := range by.conns {
 		senders.Go(func() error {
 			var dialer net.Dialer
 			conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(w.url, "http://"))
 			if err != nil {
 				return err
 			}
-			n, err := send(conn, uint64(i), deadline)
+			n, err := by.send(conn, s, uint64(i), deadline)
 			counted.Add(int64(n))
 			return errors.Join(err, conn.Close())
 		})
@@ -138,7 +134,7 @@ func (w *world) collectFor(ctx context.Context, conns int, send func(net.Conn, u
 }
 
 // sendHits sends what browsers send. Each user agent stands for a visitor.
-func (w *world) sendHits(conn net.Conn, s loadedSite, seed uint64, deadline time.Time) (int, error) {
+func sendHits(conn net.Conn, s loadedSite, seed uint64, deadline time.Time) (int, error) {
 	t := newTraffic(s.ID, seed, 0)
 	random := rand.New(rand.NewPCG(seed, 7))
 	requests := make([][]byte, 64)
@@ -160,15 +156,15 @@ func (w *world) sendHits(conn net.Conn, s loadedSite, seed uint64, deadline time
 	return n, nil
 }
 
-// sendBatches sends what servers send: events of many visitors, each with an id of
+// sendBatches sends what servers send: events of 49,152 visitors, each with an id of
 // its own.
-func (w *world) sendBatches(conn net.Conn, s loadedSite, key string, seed uint64, deadline time.Time) (int, error) {
+func sendBatches(conn net.Conn, s loadedSite, seed uint64, deadline time.Time) (int, error) {
 	t := newTraffic(s.ID, seed, 0)
 	random := rand.New(rand.NewPCG(seed, uint64(deadline.UnixNano()))) // no id twice
 	events := make([]string, 4*batchEvents)
 	for i := range events {
 		events[i] = fmt.Sprintf(`"url":"https://example.com%s","referrer":"https://%s/","ip":"198.51.%d.%d","user_agent":%q}`,
-			t.label("path"), t.label("source"), random.IntN(32), random.IntN(256), collectAgents[random.IntN(len(collectAgents))])
+			t.label("path"), t.label("source"), random.IntN(64), random.IntN(256), collectAgents[random.IntN(len(collectAgents))])
 	}
 	answers := bufio.NewReader(conn)
 	n := 0
@@ -182,7 +178,7 @@ func (w *world) sendBatches(conn net.Conn, s loadedSite, key string, seed uint64
 			body = fmt.Appendf(body, `{"event_id":"%016x","ts":%q,%s`, random.Uint64(), now, events[(n+i)%len(events)])
 		}
 		body = append(body, "]}"...)
-		head := fmt.Appendf(nil, "POST /api/collect/batch HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nX-Analytics-API-Key: %s\r\nContent-Length: %d\r\n\r\n", conn.RemoteAddr(), key, len(body))
+		head := fmt.Appendf(nil, "POST /api/collect/batch HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nX-Analytics-API-Key: %s\r\nContent-Length: %d\r\n\r\n", conn.RemoteAddr(), s.Key, len(body))
 		if _, err := conn.Write(append(head, body...)); err != nil {
 			return n, err
 		}
@@ -223,12 +219,52 @@ func accepted(r *bufio.Reader) error {
 	}
 }
 
-// copyRows is the limit: n rows into events, with its indexes, in one COPY.
-func (w *world) copyRows(ctx context.Context, s loadedSite, n int) (time.Duration, error) {
-	now := time.Now().UTC()
-	t := newTraffic(s.ID, uint64(now.UnixNano()), 0)
-	t.makeDay(now.Truncate(24*time.Hour), n, now)
+// copyRows is the limit: it copies the rows that a site's events became, as those
+// of another site, into the same tables by one COPY each, in one transaction. It
+// returns how many events a second that makes.
+func (w *world) copyRows(ctx context.Context, from loadedSite) (float64, error) {
+	to, err := w.newSite(ctx, "copied")
+	if err != nil {
+		return 0, err
+	}
+	tables := []string{"reported_events", "session_heads", "sessions", "events"}
+	columns, rows := make([][]string, len(tables)), make([][][]any, len(tables))
+	for i, table := range tables {
+		if columns[i], rows[i], err = w.rowsOf(ctx, table, from, to); err != nil {
+			return 0, err
+		}
+	}
 	started := time.Now()
-	_, err := w.owner.CopyFrom(ctx, pgx.Identifier{"events"}, eventColumns, pgx.CopyFromRows(t.events[:n]))
-	return time.Since(started), err
+	err = pgx.BeginFunc(ctx, w.owner, func(tx pgx.Tx) error {
+		for i, table := range tables {
+			if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, columns[i], pgx.CopyFromRows(rows[i])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return float64(from.Events) / time.Since(started).Seconds(), err
+}
+
+// rowsOf reads a site's rows of a table, and makes them another's.
+func (w *world) rowsOf(ctx context.Context, table string, from, to loadedSite) ([]string, [][]any, error) {
+	rows, err := w.owner.Query(ctx, "select * from "+pgx.Identifier{table}.Sanitize()+" where site_id = $1", from.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	var columns []string
+	of := -1
+	for i, f := range rows.FieldDescriptions() {
+		if columns = append(columns, f.Name); f.Name == "site_id" {
+			of = i
+		}
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) ([]any, error) {
+		values, err := row.Values()
+		if err == nil {
+			values[of] = to.ID
+		}
+		return values, err
+	})
+	return columns, all, err
 }
