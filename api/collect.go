@@ -1,14 +1,12 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/httpedge"
 	"github.com/waypost/waypost/internal/identity"
@@ -109,23 +107,35 @@ type hitBody struct {
 // props, and says what is wrong with each.
 func parseHit(body []byte) (hitBody, error) {
 	var in hitBody
-	members := map[string]*string{"site_key": &in.siteKey, "url": &in.hit.URL, "referrer": &in.hit.Referrer, "name": &in.hit.Name}
 	details := map[string]string{}
-	seen := map[string]bool{}
-	err := eachMember(body, func(name string, value json.RawMessage) {
+	seen := make(map[string]bool, 5)
+	err := eachMember(body, func(name string, value jsontext.Value) {
 		field := "body." + name
-		text, known := members[name]
-		switch {
-		case seen[name]:
+		if seen[name] {
 			details[field] = "Appears more than once."
-		case known && (value[0] != '"' || json.Unmarshal(value, text) != nil):
-			details[field] = "Must be a string."
-		case name == "props" && (value[0] != '{' || json.Unmarshal(value, &in.hit.Props) != nil):
-			details[field] = "Must be an object whose values are strings, numbers or booleans."
-		case !known && name != "props":
-			details["body"] = "Has a member other than site_key, url, referrer, name and props; names are case-sensitive."
+			return
 		}
 		seen[name] = true
+		ok := true
+		switch name {
+		case "site_key":
+			in.siteKey, ok = textOf(value)
+		case "url":
+			in.hit.URL, ok = textOf(value)
+		case "referrer":
+			in.hit.Referrer, ok = textOf(value)
+		case "name":
+			in.hit.Name, ok = textOf(value)
+		case "props":
+			if value.Kind() != jsontext.KindBeginObject || in.hit.Props.UnmarshalJSON(value) != nil {
+				details[field] = "Must be an object whose values are strings, numbers or booleans."
+			}
+		default:
+			details["body"] = "Has a member other than site_key, url, referrer, name and props; names are case-sensitive."
+		}
+		if !ok {
+			details[field] = "Must be a string."
+		}
 	})
 	if err != nil {
 		details["body"] = "Must be a JSON object whose strings hold neither U+0000 nor lone surrogates."
@@ -139,29 +149,4 @@ func parseHit(body []byte) (hitBody, error) {
 		return hitBody{}, fault.Validation(details)
 	}
 	return in, nil
-}
-
-// eachMember calls f for the members of a JSON object in their order.
-func eachMember(body []byte, f func(name string, value json.RawMessage)) error {
-	// What it decodes into is of no interest; it refuses text that no reader keeps.
-	var object map[string]json.RawMessage
-	if err := model.Format().Unmarshal(body, &object); err != nil {
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	if start, err := d.Token(); err != nil || start != json.Delim('{') {
-		return errNotJSON
-	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return err
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return err
-		}
-		f(name.(string), value)
-	}
-	return nil
 }

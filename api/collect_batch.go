@@ -2,14 +2,13 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/netip"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
@@ -43,7 +42,7 @@ type reportedEvents struct {
 // batchBody keeps events as they came: Huma would refuse all for one.
 type batchBody struct {
 	model.Unchecked
-	events   []json.RawMessage
+	events   []jsontext.Value
 	problems []*huma.ErrorDetail
 }
 
@@ -59,24 +58,29 @@ func (b *batchBody) UnmarshalJSON(data []byte) error {
 	note := func(field, message string) {
 		b.problems = append(b.problems, &huma.ErrorDetail{Location: field, Message: message})
 	}
-	var members map[string]json.RawMessage
-	if data[0] != '{' || json.Unmarshal(data, &members) != nil {
-		note("body", "Must be an object.")
-		return nil
-	}
-	for name := range members {
+	listed := false
+	// Text that won't do is an event's own problem.
+	err := members(data, func(name string, value jsontext.Value) {
 		if name != "events" {
 			note("body", "Has a member other than events; names are case-sensitive.")
+			return
 		}
-	}
-	list, ok := members["events"]
+		events, isList := elements(value)
+		switch b.events = events; {
+		case listed:
+			note("body.events", "Appears more than once.")
+		case !isList:
+			note("body.events", "Must be a list.")
+		case len(events) == 0 || len(events) > stats.MaxReported:
+			note("body.events", "From 1 to 1,000 events.")
+		}
+		listed = true
+	}, jsontext.AllowInvalidUTF8(true))
 	switch {
-	case !ok:
+	case err != nil:
+		note("body", "Must be an object.")
+	case !listed:
 		note("body.events", "Is required.")
-	case list[0] != '[' || json.Unmarshal(list, &b.events) != nil:
-		note("body.events", "Must be a list.")
-	case len(b.events) == 0 || len(b.events) > stats.MaxReported:
-		note("body.events", "From 1 to 1,000 events.")
 	}
 	return nil
 }
@@ -90,61 +94,82 @@ func (b *batchBody) Resolve(huma.Context) []error {
 	return errs
 }
 
-// eventMembers are those of an event.
-var eventMembers = []string{"event_id", "ts", "url", "referrer", "name", "props", "ip", "user_agent"}
+const (
+	otherMember  = "Has a member other than event_id, ts, url, referrer, name, props, ip and user_agent."
+	anotherForm  = ": Has a value of another type or form."
+	noEventAtAll = "Must be a JSON object whose strings hold neither U+0000 nor lone surrogates."
+)
 
 // readReported reads one event, or says why it can't.
-func readReported(raw json.RawMessage) stats.Reported {
-	var in struct {
-		EventID   string      `json:"event_id"`
-		TS        time.Time   `json:"ts"`
-		URL       string      `json:"url"`
-		Referrer  string      `json:"referrer"`
-		Name      string      `json:"name"`
-		Props     stats.Props `json:"props"`
-		IP        string      `json:"ip"`
-		UserAgent string      `json:"user_agent"`
-	}
-	targets := map[string]any{
-		"event_id": &in.EventID, "ts": &in.TS, "url": &in.URL, "referrer": &in.Referrer,
-		"name": &in.Name, "props": &in.Props, "ip": &in.IP, "user_agent": &in.UserAgent,
-	}
-	problem := ""
+func readReported(raw jsontext.Value) stats.Reported {
+	var r stats.Reported
 	note := func(s string) {
-		if problem == "" {
-			problem = s
+		if r.Problem == "" {
+			r.Problem = s
 		}
 	}
-	seen := map[string]bool{}
-	err := eachMember(raw, func(name string, value json.RawMessage) {
+	seen := make(map[string]bool, 8)
+	err := eachMember(raw, func(name string, value jsontext.Value) {
+		known, ok := readMember(&r, name, value)
 		switch {
-		case !slices.Contains(eventMembers, name):
-			note("Has a member other than event_id, ts, url, referrer, name, props, ip and user_agent.")
+		case !known:
+			note(otherMember)
 		case seen[name]:
 			note(name + ": Appears more than once.")
-		case value[0] == 'n' || json.Unmarshal(value, targets[name]) != nil:
-			note(name + ": Has a value of another type or form.")
+		case !ok && name == "ip" && value.Kind() == jsontext.KindString:
+			note("ip: Not an address.")
+		case !ok:
+			note(name + anotherForm)
 		}
 		seen[name] = true
 	})
 	if err != nil {
-		note("Must be a JSON object whose strings hold neither U+0000 nor lone surrogates.")
+		note(noEventAtAll)
 	}
 	for _, name := range []string{"event_id", "ts", "url"} {
 		if !seen[name] {
 			note(name + ": Is required.")
 		}
 	}
-	r := stats.Reported{EventID: in.EventID, Problem: problem, Hit: stats.Hit{
-		At: in.TS, UserAgent: in.UserAgent, URL: in.URL, Referrer: in.Referrer, Name: in.Name, Props: in.Props,
-	}}
-	if in.IP != "" {
-		if r.Hit.Address, err = netip.ParseAddr(in.IP); err != nil {
-			note("ip: Not an address.")
-			r.Problem = problem
-		}
-	}
 	return r
+}
+
+// readMember reads one member of an event, and says whether there is such a one
+// and whether its value will do.
+func readMember(r *stats.Reported, name string, value jsontext.Value) (bool, bool) {
+	ok := false
+	switch name {
+	case "event_id":
+		r.EventID, ok = textOf(value)
+	case "ts":
+		ok = value.Kind() == jsontext.KindString && r.Hit.At.UnmarshalJSON(value) == nil
+	case "url":
+		r.Hit.URL, ok = textOf(value)
+	case "referrer":
+		r.Hit.Referrer, ok = textOf(value)
+	case "name":
+		r.Hit.Name, ok = textOf(value)
+	case "props":
+		ok = value.Kind() == jsontext.KindBeginObject && r.Hit.Props.UnmarshalJSON(value) == nil
+	case "ip":
+		ok = readAddress(&r.Hit.Address, value)
+	case "user_agent":
+		r.Hit.UserAgent, ok = textOf(value)
+	default:
+		return false, false
+	}
+	return true, ok
+}
+
+// readAddress reads an IP address; an empty one is none.
+func readAddress(a *netip.Addr, value jsontext.Value) bool {
+	text, ok := textOf(value)
+	if !ok || text == "" {
+		return ok
+	}
+	var err error
+	*a, err = netip.ParseAddr(text)
+	return err == nil
 }
 
 type batchRefusal struct {

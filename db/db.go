@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
 // AppRole is the PostgreSQL role under which every pooled connection works. It
@@ -57,6 +59,11 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	params["jit"] = "off"
 	if params["application_name"] == "" {
 		params["application_name"] = "waypost"
+	}
+	// Otherwise each uuid would travel through its text.
+	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		pgxuuid.Register(conn.TypeMap())
+		return nil
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
