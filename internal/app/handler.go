@@ -37,17 +37,32 @@ func newHandler(o Options, metrics http.Handler, services api.Options, views *pa
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range docs.Routes() {
-		r.Method(http.MethodGet, e.Pattern, e.Handler)
-	}
-	// After the documentation, for pages are no part of the API.
+	// After the documentation was made, for pages are no part of the API.
 	for _, e := range views.Routes() {
 		r.Method(e.Method, e.Pattern, e.Handler)
 	}
 	if o.Config.MetricsToken != "" {
 		r.Method(http.MethodGet, "/metrics", requireToken(o.Config.MetricsToken, metrics))
 	}
+	if err := publish(r, docs.Routes()); err != nil {
+		return nil, err
+	}
 	return r, nil
+}
+
+// publish adds the documentation's endpoints to r, the last to come: one that
+// would take a path from another is an error.
+func publish(r chi.Router, endpoints []apidoc.Endpoint) error {
+	for _, e := range endpoints {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			taken := chi.NewRouteContext()
+			if r.Match(taken, method, e.Pattern) {
+				return fmt.Errorf("WAYPOST_DOCS_PREFIX: the documentation's %s would hide %s %s", e.Pattern, method, taken.RoutePattern())
+			}
+		}
+		r.Method(http.MethodGet, e.Pattern, e.Handler)
+	}
+	return nil
 }
 
 // mount adds the operations to r and derives the documentation from them.
