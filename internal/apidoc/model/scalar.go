@@ -13,8 +13,9 @@ import (
 )
 
 // emailForm is RFC 5321's Dot-string "@" Domain, as a pattern that RE2 and
-// ECMA-262 read alike, so that the schema can carry it.
-const emailForm = "^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*" +
+// ECMA-262 read alike, so that the schema can carry it. \x27 is an apostrophe:
+// there are readers that put a pattern between apostrophes.
+const emailForm = "^[A-Za-z0-9!#$%&\\x27*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&\\x27*+/=?^_`{|}~-]+)*" +
 	"@[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
 
 const (
