@@ -12,9 +12,15 @@ import (
 	"testing"
 )
 
-// npmTools is a directory with the packages of tools/npm, installed once for each
-// state of its lock file. It needs Node.js 20 and npm.
+// npmTools is a directory with the packages and programs that read the exports.
 func npmTools(t *testing.T) string {
+	t.Helper()
+	return npmInstalled(t, filepath.Join("..", "tools", "npm"), "collection.cjs", "exports.cjs", "insomnia.cjs")
+}
+
+// npmInstalled is a copy of source's named programs with the packages of its lock
+// file, installed once for each state of these files. It needs Node.js 20 and npm.
+func npmInstalled(t *testing.T, source string, programs ...string) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -22,8 +28,8 @@ func npmTools(t *testing.T) string {
 	}
 	sum := sha256.New()
 	files := map[string][]byte{}
-	for _, name := range []string{"package.json", "package-lock.json", "collection.cjs", "exports.cjs", "insomnia.cjs"} {
-		if files[name], err = os.ReadFile(filepath.Join("..", "tools", "npm", name)); err != nil {
+	for _, name := range append([]string{"package.json", "package-lock.json"}, programs...) {
+		if files[name], err = os.ReadFile(filepath.Join(source, name)); err != nil {
 			t.Fatal(err)
 		}
 		sum.Write(files[name])
