@@ -38,6 +38,7 @@ var figures = []figure{
 	{"stats", "each stats endpoint over 12 months, against the same with a tenth of the events", statsFigure},
 	{"stats-open-day", "each stats endpoint over a day that goes on", openDayFigure},
 	{"login-timing", "a sign-in with a wrong password, against one with an unknown address", loginTimingFigure},
+	{"docs", "GET /docs/openapi.json, against net/http serving the same bytes", docsFigure},
 }
 
 // sizes are how much is measured.
@@ -47,6 +48,7 @@ type sizes struct {
 	requests int // per endpoint
 	collect  time.Duration
 	webhooks time.Duration
+	docs     time.Duration
 	explains bool
 	overload time.Duration
 	profile  string // where the service that takes webhooks or events writes its CPU profile
@@ -54,8 +56,8 @@ type sizes struct {
 }
 
 func main() {
-	if address := os.Getenv(envHandlers); address != "" {
-		if err := runHandlers(context.Background(), address); err != nil {
+	if another, err := runAnother(context.Background()); another {
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -68,6 +70,7 @@ func main() {
 	flag.IntVar(&s.requests, "requests", 200, "requests to each endpoint")
 	flag.DurationVar(&s.collect, "collect", 10*time.Second, "how long hits are collected in each round")
 	flag.DurationVar(&s.webhooks, "webhooks", 8*time.Second, "how long webhooks are delivered in each round")
+	flag.DurationVar(&s.docs, "docs", 2*time.Second, "how long the description is requested in each round")
 	flag.DurationVar(&s.overload, "overload", 5*time.Minute, "how long too many webhooks are delivered")
 	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks or events")
 	flag.StringVar(&s.data, "data", "", "directory that keeps the filled databases of the statistics' figures for the next run")
@@ -90,6 +93,18 @@ func main() {
 			os.Exit(1)
 		}
 	}
+}
+
+// runAnother is what this program does in the processes that figures start of it:
+// true unless this is the first.
+func runAnother(ctx context.Context) (bool, error) {
+	if address := os.Getenv(envHandlers); address != "" {
+		return true, runHandlers(ctx, address)
+	}
+	if dir := os.Getenv(envPlain); dir != "" {
+		return true, runPlain(ctx, dir)
+	}
+	return false, nil
 }
 
 // measure gives each figure a server of its own, so that none pays for another.
