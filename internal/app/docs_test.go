@@ -184,6 +184,31 @@ func TestADocumentationThatHidesAPathFailsTheStart(t *testing.T) {
 	}
 }
 
+// The description is answered ahead of the router, which keeps the rest of its path.
+func TestTheDescriptionAnswersAsAnyRouteDoes(t *testing.T) {
+	t.Parallel()
+	a, err := newApp(t, configured(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for method, want := range map[string]int{"GET": 200, "HEAD": 200, "POST": 405, "DELETE": 405, "OPTIONS": 405} {
+		w := httptest.NewRecorder()
+		a.Handler().ServeHTTP(w, httptest.NewRequest(method, "/docs/openapi.json", nil))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", method, w.Code, want)
+		}
+		if w.Header().Get("X-Request-Id") == "" || w.Header().Get("X-Frame-Options") != "DENY" || w.Header().Get("Strict-Transport-Security") == "" {
+			t.Errorf("%s: headers %v", method, w.Header())
+		}
+		if allow := w.Header().Get("Allow"); want == 405 && allow != "GET, HEAD" {
+			t.Errorf("%s: Allow %q", method, allow)
+		}
+		if (w.Body.Len() > 0) != (method != "HEAD") {
+			t.Errorf("%s: %d bytes", method, w.Body.Len())
+		}
+	}
+}
+
 func TestADocumentationSettingThatMakesNoSenseFailsTheStart(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"WAYPOST_DOCS_PREFIX=docs", "WAYPOST_DOCS_PREFIX=/docs/", "WAYPOST_DOCS_THEME=plaid", "WAYPOST_DOCS_EXCLUDE_ROUTES=posts"} {

@@ -24,13 +24,13 @@ func newHandler(o Options, metrics http.Handler, services api.Options, views *pa
 	if err != nil {
 		return nil, err
 	}
-	err = httpedge.Use(r, httpedge.Options{
+	edge := httpedge.Options{
 		Logger:         o.Logger,
 		TrustedProxies: o.Config.TrustedProxies,
 		HTTPS:          u.Scheme == "https",
 		Timeout:        o.Config.RequestTimeout,
-	})
-	if err != nil {
+	}
+	if err := httpedge.Use(r, edge); err != nil {
 		return nil, err
 	}
 	docs, err := mount(r, o.Config.Docs, services)
@@ -47,7 +47,26 @@ func newHandler(o Options, metrics http.Handler, services api.Options, views *pa
 	if err := publish(r, docs.Routes()); err != nil {
 		return nil, err
 	}
-	return r, nil
+	return ahead(r, edge, docs.Routes())
+}
+
+// ahead answers what lies ready before the router r is asked, which keeps the
+// other methods of these paths.
+func ahead(r http.Handler, edge httpedge.Options, endpoints []apidoc.Endpoint) (http.Handler, error) {
+	ready := map[string]http.Handler{}
+	for _, e := range endpoints {
+		var err error
+		if ready[e.Pattern], err = httpedge.Fixed(edge, e.Handler); err != nil {
+			return nil, err
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if h, ok := ready[req.URL.Path]; ok && (req.Method == http.MethodGet || req.Method == http.MethodHead) {
+			h.ServeHTTP(w, req)
+			return
+		}
+		r.ServeHTTP(w, req)
+	}), nil
 }
 
 // publish adds the documentation's endpoints to r, the last to come: one that

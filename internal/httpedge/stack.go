@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +81,17 @@ func Use(r chi.Router, o Options) error {
 	return nil
 }
 
+// Fixed is the stack for answers that lie ready, in every coding: it leaves out
+// what they have no use for, which is a principal, a time limit of their own and
+// compression. They are asked for often, and the rest costs as much as they do.
+func Fixed(o Options, next http.Handler) (http.Handler, error) {
+	if o.Logger == nil {
+		return nil, errors.New("httpedge: no logger")
+	}
+	o = o.withDefaults()
+	return chi.Chain(identify(o.NewRequestID), logRequests(o.Logger, o.Now), secure(o.HTTPS), recoverPanics(o.Logger)).Handler(next), nil
+}
+
 var errNoRoute = fault.New(fault.NotFound, fault.CodeNotFound, "Nothing is served at this path. GET / lists the entry points.")
 
 // methodNotAllowed lists the methods that the path does have: chi hands them only
@@ -111,17 +124,23 @@ func methodNotAllowed(routes chi.Routes) http.HandlerFunc {
 
 // secure sets the headers that every answer carries; a page loosens its own CSP.
 func secure(https bool) func(http.Handler) http.Handler {
+	// Shared by all answers: whoever changes a header sets another slice.
+	headers := http.Header{
+		"X-Content-Type-Options":     {"nosniff"},
+		"X-Frame-Options":            {"DENY"},
+		"Referrer-Policy":            {"no-referrer"},
+		"Cross-Origin-Opener-Policy": {"same-origin"},
+		"Content-Security-Policy":    {"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+	}
+	if https {
+		headers.Set("Strict-Transport-Security", "max-age=31536000; includeSubDomains")
+	}
+	for name, values := range headers {
+		headers[name] = slices.Clip(values) // an Add makes another slice too
+	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			h := w.Header()
-			h.Set("X-Content-Type-Options", "nosniff")
-			h.Set("X-Frame-Options", "DENY")
-			h.Set("Referrer-Policy", "no-referrer")
-			h.Set("Cross-Origin-Opener-Policy", "same-origin")
-			h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-			if https {
-				h.Set("Strict-Transport-Security", "max-age=31536000; includeSubDomains")
-			}
+			maps.Copy(w.Header(), headers)
 			next.ServeHTTP(w, r)
 		})
 	}
@@ -142,7 +161,10 @@ func limitTime(d time.Duration) func(http.Handler) http.Handler {
 func recoverPanics(logger *slog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			sent := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			sent, ok := w.(middleware.WrapResponseWriter)
+			if !ok {
+				sent = middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			}
 			defer func() {
 				v := recover()
 				if v == nil {
@@ -182,6 +204,13 @@ func logRequests(logger *slog.Logger, now func() time.Time) func(http.Handler) h
 			start := now()
 			ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 			defer func() {
+				level := slog.LevelInfo
+				if ww.Status() >= http.StatusInternalServerError {
+					level = slog.LevelError
+				}
+				if !logger.Enabled(r.Context(), level) {
+					return
+				}
 				attrs := []slog.Attr{
 					slog.String("method", r.Method),
 					slog.String("path", r.URL.Path),
@@ -193,16 +222,12 @@ func logRequests(logger *slog.Logger, now func() time.Time) func(http.Handler) h
 				if rc := chi.RouteContext(r.Context()); rc != nil {
 					attrs = append(attrs, slog.String("route", rc.RoutePattern()))
 				}
-				level := slog.LevelInfo
 				if e, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
 					e.mu.Lock()
 					if e.err != nil {
 						attrs = append(attrs, slog.String("error", e.err.Error()))
 					}
 					e.mu.Unlock()
-				}
-				if ww.Status() >= http.StatusInternalServerError {
-					level = slog.LevelError
 				}
 				logger.LogAttrs(r.Context(), level, "request", attrs...)
 			}()

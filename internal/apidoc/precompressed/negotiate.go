@@ -1,6 +1,7 @@
 package precompressed
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,7 +14,7 @@ var preference = [...]string{"br", "gzip", "zstd", ""}
 // 12.5.3). No coding at all is the answer when the client names none that is
 // stored, and also when it refuses everything: bytes are better than a 406.
 func (c *Content) negotiate(fields []string) string {
-	weights := weigh(fields)
+	weights := weigh(make([]weighted, 0, 8), fields)
 	best, bestWeight := "", 0.0
 	for _, coding := range preference {
 		if c.variants[coding] == nil {
@@ -26,16 +27,23 @@ func (c *Content) negotiate(fields []string) string {
 	return best
 }
 
-func weight(weights map[string]float64, coding string) float64 {
+// weighted is what a client says of one coding.
+type weighted struct {
+	name   string
+	weight float64
+}
+
+func weight(weights []weighted, coding string) float64 {
 	name := coding
 	if name == "" {
 		name = "identity"
 	}
-	if w, ok := weights[name]; ok {
-		return w
-	}
-	if w, ok := weights["*"]; ok {
-		return w
+	for _, name := range [...]string{name, "*"} {
+		for _, w := range slices.Backward(weights) { // what is said last holds
+			if w.name == name {
+				return w.weight
+			}
+		}
 	}
 	if coding == "" {
 		return 0.0001 // acceptable unless excluded, liked less than any that is named
@@ -43,8 +51,8 @@ func weight(weights map[string]float64, coding string) float64 {
 	return 0
 }
 
-func weigh(fields []string) map[string]float64 {
-	weights := map[string]float64{}
+// weigh appends what the fields say to weights, a buffer of the caller's.
+func weigh(weights []weighted, fields []string) []weighted {
 	for _, field := range fields {
 		for entry := range strings.SplitSeq(field, ",") {
 			name, parameters, _ := strings.Cut(entry, ";")
@@ -59,7 +67,7 @@ func weigh(fields []string) map[string]float64 {
 			if name = strings.ToLower(strings.TrimSpace(name)); name == "x-gzip" {
 				name = "gzip" // RFC 9110, section 8.4.1.3
 			}
-			weights[name] = w
+			weights = append(weights, weighted{name, w})
 		}
 	}
 	return weights
