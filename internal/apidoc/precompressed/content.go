@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -37,8 +38,15 @@ type Content struct {
 
 // variant is the resource in one content coding; "" is none.
 type variant struct {
-	etag string
-	body func() []byte
+	etag   string
+	header http.Header // of every answer
+	whole  func() whole
+}
+
+// whole is what a 200 has more than a 304.
+type whole struct {
+	header http.Header
+	body   []byte
 }
 
 // New serves body with the given header fields. It is compressed once, when the
@@ -73,7 +81,7 @@ func Stored(br, gz []byte, sum string, header http.Header) *Content {
 		}
 		return plain
 	})
-	c.add("zstd", func() []byte { return compress(newZstdWriter, c.variants[""].body(), zstdLevel) })
+	c.add("zstd", func() []byte { return compress(newZstdWriter, c.variants[""].whole().body, zstdLevel) })
 	return c
 }
 
@@ -88,7 +96,17 @@ func (c *Content) add(coding string, body func() []byte) {
 	if coding != "" {
 		etag += "-" + coding
 	}
-	c.variants[coding] = &variant{etag: `"` + etag + `"`, body: sync.OnceValue(body)}
+	v := &variant{etag: `"` + etag + `"`, header: c.header.Clone()}
+	v.header.Set("ETag", v.etag)
+	v.whole = sync.OnceValue(func() whole {
+		b := body()
+		h := http.Header{"Content-Length": {strconv.Itoa(len(b))}}
+		if coding != "" {
+			h.Set("Content-Encoding", coding)
+		}
+		return whole{h, b}
+	})
+	c.variants[coding] = v
 }
 
 func newGzipWriter(w io.Writer, level int) *kgzip.Writer {
@@ -136,26 +154,20 @@ func varyOnCoding(h http.Header) {
 // ServeHTTP answers GET and HEAD: 200, or 304 when the client has this very
 // representation.
 func (c *Content) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	coding := c.negotiate(r.Header.Values("Accept-Encoding"))
-	v := c.variants[coding]
+	v := c.variants[c.negotiate(r.Header.Values("Accept-Encoding"))]
 	h := w.Header()
-	for name, values := range c.header {
-		h[name] = values
-	}
+	// The slices are shared: whoever adds to one of these fields makes another.
+	maps.Copy(h, v.header)
 	varyOnCoding(h)
-	h["Etag"] = []string{v.etag}
 	if matches(r.Header.Values("If-None-Match"), v.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	body := v.body()
-	if coding != "" {
-		h.Set("Content-Encoding", coding)
-	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	whole := v.whole()
+	maps.Copy(h, whole.header)
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client is gone: nobody to tell
+		_, _ = w.Write(whole.body) // the client is gone: nobody to tell
 	}
 }
 

@@ -20,7 +20,7 @@ func both(t *testing.T) map[string]*Content {
 	t.Helper()
 	header := http.Header{"Content-Type": {"text/plain"}, "Cache-Control": {"no-cache"}}
 	fresh := New([]byte(text), header)
-	return map[string]*Content{"new": fresh, "stored": Stored(fresh.variants["br"].body(), fresh.variants["gzip"].body(), "sum", header)}
+	return map[string]*Content{"new": fresh, "stored": Stored(fresh.variants["br"].whole().body, fresh.variants["gzip"].whole().body, "sum", header)}
 }
 
 func ask(c *Content, method string, header http.Header) *httptest.ResponseRecorder {
