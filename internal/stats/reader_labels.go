@@ -190,7 +190,7 @@ join rollup_counts c on c.site_id = $1 and c.dimension = d.dimension and c.part 
 			ofOpen[openList{day: day, dimension: dimension}] = counts
 			return err
 		}
-		return eachPacked(packed, sums[dimension].add)
+		return sums[dimension].addPacked(packed)
 	})
 	return err
 }

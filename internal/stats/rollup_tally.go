@@ -1,5 +1,7 @@
 package stats
 
+import "encoding/binary"
+
 // tallyChunk is how many labels of consecutive ids share memory.
 const tallyChunk = 256
 
@@ -18,16 +20,52 @@ func (t *tally) add(c labelCount) {
 		t.unknown[c.label] = t.unknown[c.label].plus(Traffic{Pageviews: c.pageviews, Visitors: c.visitors}, 1)
 		return
 	}
-	at := int(c.label / tallyChunk)
-	for at >= len(t.chunks) {
-		t.chunks = append(t.chunks, nil)
-	}
-	if t.chunks[at] == nil {
-		t.chunks[at] = new([tallyChunk]Traffic)
-	}
-	sum := &t.chunks[at][c.label%tallyChunk]
+	sum := t.at(c.label)
 	sum.Pageviews += c.pageviews
 	sum.Visitors += c.visitors
+}
+
+// addPacked adds what packCounts wrote. A year of pages is a hundred thousand
+// counts, so this is eachPacked without its calls.
+func (t *tally) addPacked(b []byte) error {
+	const limit = 1 << 62
+	label := int64(-1)
+	for len(b) > 0 {
+		var numbers [3]uint64 // distance to the label before, visitors, pageviews
+		for i := range numbers {
+			if len(b) > 0 && b[0] < 0x80 {
+				numbers[i], b = uint64(b[0]), b[1:]
+				continue
+			}
+			v, n := binary.Uvarint(b)
+			if n <= 0 {
+				return errPacked
+			}
+			numbers[i], b = v, b[n:]
+		}
+		if numbers[0] == 0 || numbers[0] > uint64(limit-max(label, 0)) || numbers[1] > limit || numbers[2] > limit {
+			return errPacked
+		}
+		label += int64(numbers[0])
+		sum := t.at(label)
+		sum.Visitors += int64(numbers[1])
+		sum.Pageviews += int64(numbers[2])
+	}
+	return nil
+}
+
+// at is where a label of the dictionary is added up.
+func (t *tally) at(label int64) *Traffic {
+	at := int(label / tallyChunk)
+	if at >= len(t.chunks) {
+		t.chunks = append(t.chunks, make([]*[tallyChunk]Traffic, at+1-len(t.chunks))...)
+	}
+	chunk := t.chunks[at]
+	if chunk == nil {
+		chunk = new([tallyChunk]Traffic)
+		t.chunks[at] = chunk
+	}
+	return &chunk[label%tallyChunk]
 }
 
 // each calls f for every label that has anything.
