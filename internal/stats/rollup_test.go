@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
