@@ -36,6 +36,7 @@ var figures = []figure{
 	{"overload", "more webhooks than can be stored, for minutes: memory, refusals, and whether each 200 has its row", overloadFigure},
 	{"collect", "collected events/s over HTTP, durable before 202, against COPY of the same rows", collectFigure},
 	{"stats", "each stats endpoint over 12 months, against the same with a tenth of the events", statsFigure},
+	{"start", "start to ready on an existing database, memory when idle, size of the binary", startFigure},
 	{"stats-open-day", "each stats endpoint over a day that goes on", openDayFigure},
 	{"login-timing", "a sign-in with a wrong password, against one with an unknown address", loginTimingFigure},
 	{"docs", "GET /docs/openapi.json, against net/http serving the same bytes", docsFigure},

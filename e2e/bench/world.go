@@ -152,7 +152,7 @@ func (w *world) awaitReady(ctx context.Context, exited chan error, said *bytes.B
 			return errors.Join(errors.New("waypost ended"), err, errors.New(said.String()))
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

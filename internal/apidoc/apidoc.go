@@ -7,9 +7,13 @@
 package apidoc
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/precompressed"
@@ -112,53 +116,57 @@ func (d *Docs) edition() (*edition, error) {
 	return d.current, nil
 }
 
+// generate writes the forms side by side: together they are most of what a start
+// takes.
 func (d *Docs) generate() (*edition, error) {
 	doc, err := d.describe()
 	if err != nil {
 		return nil, err
 	}
-	e := &edition{forms: map[Form][]byte{}, files: map[Form]*precompressed.Content{}}
-	if err := e.export(doc); err != nil {
+	hinted, err := doc.encode() // what exports read, and nobody is served
+	if err != nil {
 		return nil, err
 	}
 	export.Strip(doc)
-	if e.forms[JSON], err = document(doc).encode(); err != nil {
+	plain, err := doc.encode()
+	if err != nil {
 		return nil, err
 	}
-	if e.forms[YAML], err = jsonToYAML(e.forms[JSON]); err != nil {
+	e := &edition{forms: map[Form][]byte{JSON: plain, Markdown: writeMarkdown(doc, d.options.Prefix)}, files: map[Form]*precompressed.Content{}}
+	var writers errgroup.Group
+	var mu sync.Mutex
+	write := func(form Form, writer func() ([]byte, error)) {
+		writers.Go(func() error {
+			written, err := writer()
+			mu.Lock()
+			defer mu.Unlock()
+			e.forms[form] = written
+			return err
+		})
+	}
+	write(YAML, func() ([]byte, error) { return jsonToYAML(plain) })
+	write(JSON30, func() ([]byte, error) {
+		older := downgrade(doc)
+		d.pruneSchemas(older) // of the webhooks that 3.0 lacks
+		return document(older).encode()
+	})
+	collections, err := export.Read(hinted)
+	if err == nil {
+		write(Postman, collections.Postman)
+		write(Insomnia, collections.Insomnia)
+		write(InsomniaV5, collections.InsomniaV5)
+	}
+	if err := errors.Join(err, writers.Wait()); err != nil {
 		return nil, err
 	}
-	older := downgrade(doc)
-	d.pruneSchemas(older) // of the webhooks that 3.0 lacks
-	if e.forms[JSON30], err = document(older).encode(); err != nil {
-		return nil, err
-	}
-	e.forms[Markdown] = writeMarkdown(doc, d.options.Prefix)
 	for form, s := range served {
 		e.files[form] = precompressed.New(e.forms[form], fileHeader(s.mediaType, s.attachment))
 	}
-	if e.primary, err = d.ui.Page(ui.Primary, e.forms[JSON]); err != nil {
+	if e.primary, err = d.ui.Page(ui.Primary, plain); err != nil {
 		return nil, err
 	}
-	e.alternate, err = d.ui.Page(ui.Alternate, e.forms[JSON])
+	e.alternate, err = d.ui.Page(ui.Alternate, plain)
 	return e, err
-}
-
-// export makes what API clients import. It reads hints that the description is
-// not served with.
-func (e *edition) export(doc document) error {
-	hinted, err := doc.encode()
-	if err != nil {
-		return err
-	}
-	for form, write := range map[Form]func([]byte) ([]byte, error){
-		Postman: export.Postman, Insomnia: export.Insomnia, InsomniaV5: export.InsomniaV5,
-	} {
-		if e.forms[form], err = write(hinted); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func fileHeader(mediaType, attachment string) http.Header {

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"strings"
 
 	"github.com/waypost/waypost/api"
@@ -160,6 +161,9 @@ func (a *App) Handler() http.Handler { return a.handler }
 // Run answers requests on l until ctx ends, then finishes those in flight.
 func (a *App) Run(ctx context.Context, l net.Listener) error {
 	a.logger.InfoContext(ctx, "listening", "address", localURL(l), "url", a.config.URL)
+	// Writing the description takes some 100 MiB that nothing needs afterwards, and
+	// that an idle process would keep for minutes.
+	go debug.FreeOSMemory()
 	return serveHTTP(ctx, l, a.handler, a.config.RequestTimeout, a.config.ShutdownTimeout, a.logger)
 }
 

@@ -18,39 +18,33 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Postman returns the description (JSON, OpenAPI 3.0 or 3.1) as a Postman
-// Collection v2.1, whose requests newman can run in order. It fails for a
-// description that is not readable or whose hints contradict it.
-func Postman(description []byte) ([]byte, error) {
+// Collections are what API clients import of one description.
+type Collections struct{ plan *plan }
+
+// Read reads a description (JSON, OpenAPI 3.0 or 3.1). It fails for one that is
+// not readable or whose hints contradict it.
+func Read(description []byte) (*Collections, error) {
 	p, err := newPlan(description)
 	if err != nil {
-		return nil, fmt.Errorf("Postman collection: %w", err)
+		return nil, fmt.Errorf("exports: %w", err)
 	}
-	return indent(newPostmanCollection(p))
+	return &Collections{p}, nil
 }
 
-// Insomnia returns the description as an Insomnia v4 export, which every version
-// of the application reads. It fails as Postman does.
-func Insomnia(description []byte) ([]byte, error) {
-	p, err := newPlan(description)
-	if err != nil {
-		return nil, fmt.Errorf("Insomnia export: %w", err)
-	}
-	return indent(newInsomniaExport(p))
-}
+// Postman returns a Postman Collection v2.1, whose requests newman can run in order.
+func (c *Collections) Postman() ([]byte, error) { return indent(newPostmanCollection(c.plan)) }
 
-// InsomniaV5 returns the description as Insomnia's v5 YAML, for version 11 of the
-// application and newer. It fails as Postman does.
-func InsomniaV5(description []byte) ([]byte, error) {
-	p, err := newPlan(description)
-	if err != nil {
-		return nil, fmt.Errorf("Insomnia export: %w", err)
-	}
+// Insomnia returns an Insomnia v4 export, which every version of the application
+// reads.
+func (c *Collections) Insomnia() ([]byte, error) { return indent(newInsomniaExport(c.plan)) }
+
+// InsomniaV5 returns Insomnia's v5 YAML, for version 11 of the application and newer.
+func (c *Collections) InsomniaV5() ([]byte, error) {
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
-	if err := enc.Encode(newInsomniaFile(p)); err != nil {
-		return nil, fmt.Errorf("Insomnia export: %w", err)
+	if err := enc.Encode(newInsomniaFile(c.plan)); err != nil {
+		return nil, fmt.Errorf("exports: %w", err)
 	}
 	return out.Bytes(), enc.Close()
 }

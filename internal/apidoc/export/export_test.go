@@ -14,8 +14,25 @@ import (
 	"github.com/waypost/waypost/internal/apidoc/export"
 )
 
+// The forms, as functions of a description.
+var (
+	postman    = form((*export.Collections).Postman)
+	insomnia   = form((*export.Collections).Insomnia)
+	insomniaV5 = form((*export.Collections).InsomniaV5)
+)
+
+func form(write func(*export.Collections) ([]byte, error)) func([]byte) ([]byte, error) {
+	return func(description []byte) ([]byte, error) {
+		c, err := export.Read(description)
+		if err != nil {
+			return nil, err
+		}
+		return write(c)
+	}
+}
+
 var forms = map[string]func([]byte) ([]byte, error){
-	"Postman": export.Postman, "Insomnia": export.Insomnia, "InsomniaV5": export.InsomniaV5,
+	"Postman": postman, "Insomnia": insomnia, "InsomniaV5": insomniaV5,
 }
 
 // bookshop is a description with one of everything that exports deal with.
@@ -131,13 +148,13 @@ func TestBothToolsGetTheSameRequestsInTheSameOrder(t *testing.T) {
 	t.Parallel()
 	raw := bookshop(t)
 	var fromPostman, fromV4, fromV5 []string
-	for _, i := range requestsOf(decoded[collection](t, export.Postman, raw, strictJSON).Item) {
+	for _, i := range requestsOf(decoded[collection](t, postman, raw, strictJSON).Item) {
 		fromPostman = append(fromPostman, i.Request.Method+" "+i.Name)
 	}
-	for _, r := range decoded[v4Export](t, export.Insomnia, raw, strictJSON).inOrder() {
+	for _, r := range decoded[v4Export](t, insomnia, raw, strictJSON).inOrder() {
 		fromV4 = append(fromV4, r.Method+" "+r.Name)
 	}
-	for _, i := range v5Requests(decoded[v5File](t, export.InsomniaV5, raw, strictYAML).Collection) {
+	for _, i := range v5Requests(decoded[v5File](t, insomniaV5, raw, strictYAML).Collection) {
 		fromV5 = append(fromV5, i.Method+" "+i.Name)
 	}
 	want := []string{
@@ -155,7 +172,7 @@ func TestBothToolsGetTheSameRequestsInTheSameOrder(t *testing.T) {
 func TestADescriptionWithoutHintsStillGivesRequests(t *testing.T) {
 	t.Parallel()
 	raw := []byte(`{"openapi":"3.0.3","info":{"title":"","version":""},"paths":{"/":{"get":{"responses":{"200":{"description":""}}}}}}`)
-	c := decoded[collection](t, export.Postman, raw, strictJSON)
+	c := decoded[collection](t, postman, raw, strictJSON)
 	got := requestsOf(c.Item)
 	if len(got) != 1 || got[0].Name != "get /" || got[0].Request.URL.Raw != "{{baseUrl}}/" || c.Auth.Type != "noauth" {
 		t.Errorf("%+v", c)

@@ -15,8 +15,6 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
-
-	"github.com/waypost/waypost/internal/apidoc/export"
 )
 
 // Insomnia's v4 form once more, from the application's models.
@@ -93,7 +91,7 @@ func (e v4Export) inOrder() []v4Resource {
 
 func TestAnInsomniaExportHasTheShapeThatTheApplicationReads(t *testing.T) {
 	t.Parallel()
-	e := decoded[v4Export](t, export.Insomnia, bookshop(t), strictJSON)
+	e := decoded[v4Export](t, insomnia, bookshop(t), strictJSON)
 	if e.Type != "export" || e.Format != 4 || e.Source != "bookshop-api:v2.3.0" || !strings.HasSuffix(e.Date, "Z") {
 		t.Errorf("%s %d %s %s", e.Type, e.Format, e.Source, e.Date)
 	}
@@ -206,7 +204,7 @@ func v5Requests(items []v5Item) []v5Item {
 
 func TestAV5ExportHasTheShapeThatTheApplicationParses(t *testing.T) {
 	t.Parallel()
-	f := decoded[v5File](t, export.InsomniaV5, bookshop(t), strictYAML)
+	f := decoded[v5File](t, insomniaV5, bookshop(t), strictYAML)
 	if f.Type != "collection.insomnia.rest/5.0" || f.SchemaVersion != "5.1" || f.Name != "Bookshop API" || !strings.HasPrefix(f.Meta.ID, "wrk_") {
 		t.Errorf("%s %s %s %s", f.Type, f.SchemaVersion, f.Name, f.Meta.ID)
 	}
@@ -241,8 +239,8 @@ func TestAV5ExportHasTheShapeThatTheApplicationParses(t *testing.T) {
 
 func TestV4AndV5SayTheSame(t *testing.T) {
 	t.Parallel()
-	four := decoded[v4Export](t, export.Insomnia, bookshop(t), strictJSON).inOrder()
-	five := v5Requests(decoded[v5File](t, export.InsomniaV5, bookshop(t), strictYAML).Collection)
+	four := decoded[v4Export](t, insomnia, bookshop(t), strictJSON).inOrder()
+	five := v5Requests(decoded[v5File](t, insomniaV5, bookshop(t), strictYAML).Collection)
 	for i, r := range four {
 		other := five[i]
 		if other.Body == nil {
@@ -320,7 +318,7 @@ func TestInsomniaRequestsReachTheOperationsThatTheyAreOf(t *testing.T) {
 		seen = append(seen, fmt.Sprintf("%s %s auth=%s key=%s body=%s", r.Method, r.URL, r.Header.Get("Authorization"), r.Header.Get("X-Shop-Key"), strings.Join(strings.Fields(string(body)), "")))
 	}))
 	defer server.Close()
-	e := decoded[v4Export](t, export.Insomnia, bookshop(t), strictJSON)
+	e := decoded[v4Export](t, insomnia, bookshop(t), strictJSON)
 	s := sender{environment: map[string]string{}}
 	for name := range e.Resources[1].Data {
 		s.environment[name] = "the-" + name
@@ -354,7 +352,7 @@ func TestInsomniaRequestsReachTheOperationsThatTheyAreOf(t *testing.T) {
 
 func TestInsomniaScriptsResolveTheBodyThatTheySign(t *testing.T) {
 	t.Parallel()
-	for _, r := range decoded[v4Export](t, export.Insomnia, bookshop(t), strictJSON).inOrder() {
+	for _, r := range decoded[v4Export](t, insomnia, bookshop(t), strictJSON).inOrder() {
 		signs := r.PreRequestScript != ""
 		if signs != (r.Name == "Receive a delivery (post)") {
 			t.Errorf("%s signs: %t", r.Name, signs)

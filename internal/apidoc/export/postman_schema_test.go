@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"github.com/waypost/waypost/internal/apidoc/export"
 )
 
 func collectionSchema(t *testing.T) *jsonschema.Schema {
@@ -22,7 +20,7 @@ func collectionSchema(t *testing.T) *jsonschema.Schema {
 
 func collectionOf(t *testing.T, description []byte) any {
 	t.Helper()
-	raw, err := export.Postman(description)
+	raw, err := postman(description)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-
-	"github.com/waypost/waypost/internal/apidoc/export"
 )
 
 // The collection format once more, from its schema alone: what it requires is
@@ -90,7 +88,7 @@ func requestsOf(items []item) []item {
 func bookshopRequests(t *testing.T) map[string]item {
 	t.Helper()
 	out := map[string]item{}
-	for _, i := range requestsOf(decoded[collection](t, export.Postman, bookshop(t), strictJSON).Item) {
+	for _, i := range requestsOf(decoded[collection](t, postman, bookshop(t), strictJSON).Item) {
 		out[i.Name] = i
 	}
 	return out
@@ -98,7 +96,7 @@ func bookshopRequests(t *testing.T) map[string]item {
 
 func TestACollectionHasTheShapeThatPostmanReads(t *testing.T) {
 	t.Parallel()
-	c := decoded[collection](t, export.Postman, bookshop(t), strictJSON)
+	c := decoded[collection](t, postman, bookshop(t), strictJSON)
 	if c.Info.Name != "Bookshop API" || c.Info.Version != "2.3.0" || c.Info.Description != "Sells **books** & more." ||
 		c.Info.Schema != "https://schema.getpostman.com/json/collection/v2.1.0/collection.json" {
 		t.Errorf("info %+v", c.Info)
@@ -137,7 +135,7 @@ func TestACollectionHasTheShapeThatPostmanReads(t *testing.T) {
 
 func TestFoldersAreTagsWithTheirDescriptionsAndWhatDestroysComesLast(t *testing.T) {
 	t.Parallel()
-	c := decoded[collection](t, export.Postman, bookshop(t), strictJSON)
+	c := decoded[collection](t, postman, bookshop(t), strictJSON)
 	got := map[string]string{}
 	var order []string
 	for _, f := range c.Item {
@@ -161,7 +159,7 @@ func TestWhatIsInsideIsRemovedBeforeWhatHoldsIt(t *testing.T) {
 	raw := []byte(`{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{
 		"/a":{"post":{},"get":{}},"/a/{id}":{"delete":{},"get":{}},"/a/{id}/b/{bid}":{"delete":{},"get":{}},"/z":{"get":{"x-waypost-export":{"order":200}}}}}`)
 	var got []string
-	for _, i := range requestsOf(decoded[collection](t, export.Postman, raw, strictJSON).Item) {
+	for _, i := range requestsOf(decoded[collection](t, postman, raw, strictJSON).Item) {
 		got = append(got, i.Name)
 	}
 	want := []string{"get /a", "post /a", "get /a/{id}", "get /a/{id}/b/{bid}", "delete /a/{id}/b/{bid}", "delete /a/{id}", "get /z"}
@@ -172,7 +170,7 @@ func TestWhatIsInsideIsRemovedBeforeWhatHoldsIt(t *testing.T) {
 
 func TestAuthIsSetOnceAndInherited(t *testing.T) {
 	t.Parallel()
-	c := decoded[collection](t, export.Postman, bookshop(t), strictJSON)
+	c := decoded[collection](t, postman, bookshop(t), strictJSON)
 	if diff := cmp.Diff(&auth{Type: "bearer", Bearer: []variable{{Key: "token", Value: "{{accessToken}}", Type: "string"}}}, c.Auth); diff != "" {
 		t.Error(diff)
 	}
@@ -200,7 +198,7 @@ func TestAuthIsSetOnceAndInherited(t *testing.T) {
 
 func TestVariablesStartWithTheAddressAndSecretsAreEmpty(t *testing.T) {
 	t.Parallel()
-	c := decoded[collection](t, export.Postman, bookshop(t), strictJSON)
+	c := decoded[collection](t, postman, bookshop(t), strictJSON)
 	var names []string
 	for _, v := range c.Variable {
 		names = append(names, v.Key)

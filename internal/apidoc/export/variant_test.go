@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/waypost/waypost/internal/apidoc/export"
 )
 
 // guests is a description in which a second account does what would spoil the
@@ -42,7 +40,7 @@ const guests = `{
 
 func TestEachVariantHasItsOwnPlaceAndCredential(t *testing.T) {
 	t.Parallel()
-	c := decoded[collection](t, export.Postman, []byte(guests), strictJSON)
+	c := decoded[collection](t, postman, []byte(guests), strictJSON)
 	var got []string
 	for _, f := range c.Item {
 		for _, i := range f.Item {
@@ -71,7 +69,7 @@ func TestEachVariantHasItsOwnPlaceAndCredential(t *testing.T) {
 	}
 
 	tokens := map[string]string{}
-	for _, r := range decoded[v4Export](t, export.Insomnia, []byte(guests), strictJSON).inOrder() {
+	for _, r := range decoded[v4Export](t, insomnia, []byte(guests), strictJSON).inOrder() {
 		tokens[r.Name] = r.Authentication["token"] + r.Authentication["value"]
 	}
 	for name, want := range map[string]string{"Send the guest away": "{{ _.guestToken }}", "Sign out": "{{ _.accessToken }}", "rooms (mine)": "{{ _.ownKey }}"} {
@@ -84,7 +82,7 @@ func TestEachVariantHasItsOwnPlaceAndCredential(t *testing.T) {
 func TestEachVariantHasItsOwnStatusesAndCaptures(t *testing.T) {
 	t.Parallel()
 	scripts := map[string]string{}
-	for _, i := range requestsOf(decoded[collection](t, export.Postman, []byte(guests), strictJSON).Item) {
+	for _, i := range requestsOf(decoded[collection](t, postman, []byte(guests), strictJSON).Item) {
 		scripts[i.Name] = script(i, "test")
 	}
 	for name, want := range map[string][2]string{
@@ -104,7 +102,7 @@ func TestEachVariantHasItsOwnStatusesAndCaptures(t *testing.T) {
 
 func TestAOneTimePasswordIsComputedBeforeItIsSent(t *testing.T) {
 	t.Parallel()
-	c := decoded[collection](t, export.Postman, []byte(guests), strictJSON)
+	c := decoded[collection](t, postman, []byte(guests), strictJSON)
 	described := map[string]string{}
 	for _, v := range c.Variable {
 		described[v.Key] = v.Description
@@ -121,7 +119,7 @@ func TestAOneTimePasswordIsComputedBeforeItIsSent(t *testing.T) {
 			t.Error(before)
 		}
 	}
-	for _, r := range decoded[v4Export](t, export.Insomnia, []byte(guests), strictJSON).inOrder() {
+	for _, r := range decoded[v4Export](t, insomnia, []byte(guests), strictJSON).inOrder() {
 		if r.Name == "open" && !strings.Contains(r.PreRequestScript, `insomnia.collectionVariables.set("safeCode"`) {
 			t.Error(r.PreRequestScript)
 		}
