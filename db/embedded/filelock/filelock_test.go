@@ -13,6 +13,10 @@ import (
 
 const lockVar = "FILELOCK_TEST_PATH"
 
+// kept is the other process's lock: of one that nothing refers to, the garbage
+// collector closes the file.
+var kept *Lock
+
 // TestMain lets the test binary be another process that takes a lock and waits.
 func TestMain(m *testing.M) {
 	path, ok := os.LookupEnv(lockVar)
@@ -28,6 +32,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("failed", err)
 		os.Exit(1)
 	}
+	kept = l
 	fmt.Println("locked")
 	select {}
 }
