@@ -20,6 +20,7 @@ import (
 	"github.com/waypost/waypost/internal/pages"
 	"github.com/waypost/waypost/internal/stats"
 	"github.com/waypost/waypost/internal/telemetry"
+	"github.com/waypost/waypost/internal/token"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
@@ -58,89 +59,116 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return a, nil
 }
 
+// parts are the services that only a server has, beside those of Services.
+type parts struct {
+	tokens   *token.Service
+	receiver *webhook.Receiver
+	alerts   *webhook.Alerts
+	ingester *stats.Ingester
+}
+
 func (a *App) build(ctx context.Context, o Options) error {
-	services, err := newServices(o.DB, o.Config, o.Logger)
+	p, err := a.buildParts(ctx, o)
 	if err != nil {
 		return err
 	}
-	a.services = services
-	a.closers.add("services", services.Close)
-	tokens, err := newTokens(ctx, services, o.Config)
-	if err != nil {
-		return err
-	}
-	if services.Accounts, err = newAccounts(services, tokens, o.Config, o.Logger, o.ShowMailLinks); err != nil {
-		return err
-	}
-	if err := services.Accounts.ResealSecrets(ctx); err != nil {
-		o.Logger.ErrorContext(ctx, "two-factor secrets that the secret keys don't open; their accounts need a recovery code", "error", err)
-	}
-	a.metrics = telemetry.New()
-	receiver, alerts, err := a.buildWebhooks(o)
-	if err != nil {
-		return err
-	}
-	ingester, err := stats.NewIngester(stats.IngesterOptions{DB: o.DB, Sites: services.Sites, Country: services.Countries.Lookup})
-	if err != nil {
-		return err
-	}
-	a.closers.add("collection", ingester.Close)
-	a.jobs, err = jobs.New(jobs.Options{Pool: o.DB.Pool(), Logger: quieter(o.Logger), Tasks: jobs.Tasks{
-		SweepWebhooks:  receiver.Sweep,
-		AttemptWebhook: receiver.Attempt,
-		ReplayWebhooks: receiver.ContinueBulk,
-		ForgetPayloads: receiver.ForgetPayloads,
-		TrimRejected:   receiver.TrimRejected,
-		CheckAlerts:    alerts.Check,
-		SendAlert:      alerts.Send,
-		MailLink:       services.Accounts.MailLink,
-		SweepAccounts:  services.Accounts.Sweep,
-		RotateKeys:     tokens.Rotate,
-		DestroySalts:   ingester.DestroySalts,
-		QueueSeals:     services.Rollups.QueueDue,
-		SealDay:        services.Rollups.Seal,
-		FoldVisitors:   services.Rollups.FoldBusy,
-		EraseSite:      services.Eraser.Erase,
-		SweepErasures:  services.Eraser.Sweep,
-	}})
-	if err != nil {
+	if a.jobs, err = jobs.New(jobs.Options{Pool: o.DB.Pool(), Logger: quieter(o.Logger), Tasks: a.tasks(p)}); err != nil {
 		return err
 	}
 	if err := a.jobs.Start(ctx); err != nil {
 		return err
 	}
 	a.closers.add("jobs", a.within(a.jobs.Stop))
-	views, err := pages.New(pages.Options{Accounts: services.Accounts})
+	views, err := pages.New(pages.Options{Accounts: a.services.Accounts})
 	if err != nil {
 		return err
 	}
-	a.handler, err = newHandler(o, a.metrics.Handler(), api.Options{
+	a.handler, err = newHandler(o, a.metrics.Handler(), a.operations(o, p), views)
+	return err
+}
+
+func (a *App) buildParts(ctx context.Context, o Options) (parts, error) {
+	services, err := newServices(o.DB, o.Config, o.Logger)
+	if err != nil {
+		return parts{}, err
+	}
+	a.services = services
+	a.closers.add("services", services.Close)
+	var p parts
+	if p.tokens, err = newTokens(ctx, services, o.Config); err != nil {
+		return p, err
+	}
+	if services.Accounts, err = newAccounts(services, p.tokens, o.Config, o.Logger, o.ShowMailLinks); err != nil {
+		return p, err
+	}
+	if err := services.Accounts.ResealSecrets(ctx); err != nil {
+		o.Logger.ErrorContext(ctx, "two-factor secrets that the secret keys don't open; their accounts need a recovery code", "error", err)
+	}
+	a.metrics = telemetry.New()
+	if p.receiver, p.alerts, err = a.buildWebhooks(o); err != nil {
+		return p, err
+	}
+	p.ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.DB, Sites: services.Sites, Country: services.Countries.Lookup})
+	if err != nil {
+		return p, err
+	}
+	a.closers.add("collection", p.ingester.Close)
+	return p, nil
+}
+
+// tasks are what the jobs do.
+func (a *App) tasks(p parts) jobs.Tasks {
+	s := a.services
+	return jobs.Tasks{
+		SweepWebhooks:  p.receiver.Sweep,
+		AttemptWebhook: p.receiver.Attempt,
+		ReplayWebhooks: p.receiver.ContinueBulk,
+		ForgetPayloads: p.receiver.ForgetPayloads,
+		TrimRejected:   p.receiver.TrimRejected,
+		CheckAlerts:    p.alerts.Check,
+		SendAlert:      p.alerts.Send,
+		MailLink:       s.Accounts.MailLink,
+		SweepAccounts:  s.Accounts.Sweep,
+		RotateKeys:     p.tokens.Rotate,
+		DestroySalts:   p.ingester.DestroySalts,
+		QueueSeals:     s.Rollups.QueueDue,
+		SealDay:        s.Rollups.Seal,
+		FoldVisitors:   s.Rollups.FoldBusy,
+		EraseSite:      s.Eraser.Erase,
+		SweepErasures:  s.Eraser.Sweep,
+	}
+}
+
+// operations says which service is behind each operation.
+func (a *App) operations(o Options, p parts) api.Options {
+	s := a.services
+	return api.Options{
 		BaseURL:         strings.TrimRight(o.Config.URL, "/"),
-		Authenticator:   services.Accounts,
-		SiteKeys:        services.Sites,
-		Auth:            services.Accounts,
-		OAuth:           services.Accounts,
-		Identities:      services.Accounts,
-		TwoFactor:       services.Accounts,
-		Registrar:       services.Accounts,
-		Sessions:        services.Accounts,
-		Tokens:          services.Accounts,
-		KeySet:          tokens,
-		Users:           services.Accounts,
-		Posts:           services.Posts,
-		Deliveries:      receiver,
-		Webhooks:        receiver,
-		WebhookEvents:   receiver,
-		Replays:         receiver,
-		WebhookLog:      receiver,
-		Collector:       ingester,
-		Batches:         ingester,
-		Sites:           services.Sites,
-		SiteAdmin:       services.Sites,
-		SiteKeyAdmin:    services.Sites,
-		SiteEraser:      services.Eraser,
-		Drops:           services.Stats,
-		Stats:           services.Stats,
+		Authenticator:   s.Accounts,
+		SiteKeys:        s.Sites,
+		Auth:            s.Accounts,
+		OAuth:           s.Accounts,
+		Identities:      s.Accounts,
+		TwoFactor:       s.Accounts,
+		Registrar:       s.Accounts,
+		Sessions:        s.Accounts,
+		Tokens:          s.Accounts,
+		KeySet:          p.tokens,
+		Users:           s.Accounts,
+		Posts:           s.Posts,
+		Deliveries:      p.receiver,
+		Webhooks:        p.receiver,
+		WebhookEvents:   p.receiver,
+		Replays:         p.receiver,
+		WebhookLog:      p.receiver,
+		Collector:       p.ingester,
+		Batches:         p.ingester,
+		Sites:           s.Sites,
+		SiteAdmin:       s.Sites,
+		SiteKeyAdmin:    s.Sites,
+		SiteEraser:      s.Eraser,
+		Drops:           s.Stats,
+		Stats:           s.Stats,
 		HonorDoNotTrack: o.Config.HonorDoNotTrack,
 		Limits: api.Limits{
 			PerKey: o.Config.KeyRate, PerSite: o.Config.SiteRate, PerAddress: o.Config.AddressRate,
@@ -149,10 +177,9 @@ func (a *App) build(ctx context.Context, o Options) error {
 			{Name: "database", Test: o.DB.Ping},
 			{Name: "migrations", Test: o.DB.CheckMigrated},
 			{Name: "jobs", Test: a.jobs.Check},
-			{Name: "geoip", State: services.Countries.Describe()},
+			{Name: "geoip", State: s.Countries.Describe()},
 		},
-	}, views)
-	return err
+	}
 }
 
 // Handler answers the service's requests, for a server of the caller's own.
