@@ -142,6 +142,8 @@ func (c *check) text(r *rules, path string, raw json.RawMessage, target reflect.
 		c.report(path, "Must have at least %s.", count(*r.min, "character"))
 	case r.max != nil && n > *r.max:
 		c.report(path, "Must have at most %s.", count(*r.max, "character"))
+	case r.nonblank && !nonblankPattern.MatchString(text):
+		c.report(path, "Must have a character that is no white space.")
 	case r.email && !isEmail(text):
 		c.report(path, "Must be an e-mail address.")
 	case target.IsValid():

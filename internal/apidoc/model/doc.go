@@ -40,6 +40,7 @@
 //	min=N, max=N  characters of a string, value of a number, items of an array
 //	oneof=A B C   one of these strings
 //	email         an address of RFC 5321's Dot-string form, at most 254 characters
+//	nonblank      has a character that is no white space
 //	unique        said in the description; the database keeps it
 //	dive          the rules after it hold for each item of an array
 //

@@ -30,6 +30,7 @@ type Sample struct {
 	Score     float64    `json:"score" model:"min=0" example:"1.5"`
 	Tags      []string   `json:"tags" model:"max=2,dive,min=1,max=3" example:"go,web"`
 	Note      *string    `json:"note" model:"max=5" example:"hm"`
+	Label     string     `json:"label" model:"nonblank,max=4,default=new" example:"new"`
 	LiveAt    *time.Time `json:"live_at" example:"2026-01-02T15:04:05Z"`
 	Secret    string     `json:"-"`
 	CreatedAt time.Time  `json:"created_at" model:"auto" example:"2026-01-02T15:04:05Z"`
@@ -45,7 +46,7 @@ type seen struct {
 	has     []string
 }
 
-var stored = Sample{ID: 7, Name: "Before", Email: "b@example.com", State: "LIVE", Secret: "s", Tags: []string{"a"}, CreatedAt: time.Unix(1e9, 0).UTC()}
+var stored = Sample{ID: 7, Name: "Before", Email: "b@example.com", State: "LIVE", Secret: "s", Tags: []string{"a"}, Label: "x", CreatedAt: time.Unix(1e9, 0).UTC()}
 
 // serve registers one operation for each typed body. The channel-free last is
 // what the handlers saw; each test has its own API.
@@ -125,7 +126,7 @@ func TestCreateGivesTheDecodedValueWithDefaults(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	at := time.Date(2026, 1, 2, 14, 4, 5, 0, time.UTC)
-	want := Sample{Name: "Ada", Email: "ada@example.com", State: "DRAFT", Active: true, Rank: 2, Score: 0.01, Tags: []string{"go"}, LiveAt: &at}
+	want := Sample{Name: "Ada", Email: "ada@example.com", State: "DRAFT", Active: true, Rank: 2, Score: 0.01, Tags: []string{"go"}, Label: "new", LiveAt: &at}
 	if diff := cmp.Diff(want, *last.created); diff != "" {
 		t.Error(diff)
 	}
@@ -328,7 +329,7 @@ func TestTheThreeSchemasSayWhatTheTagsSay(t *testing.T) {
 	t.Parallel()
 	api, _ := serve(t)
 	schemas := api.OpenAPI().Components.Schemas.Map()
-	if diff := cmp.Diff([]string{"id", "name", "email", "state", "active", "rank", "score", "tags", "note", "live_at", "created_at"}, schemas["Sample"].Required); diff != "" {
+	if diff := cmp.Diff([]string{"id", "name", "email", "state", "active", "rank", "score", "tags", "note", "label", "live_at", "created_at"}, schemas["Sample"].Required); diff != "" {
 		t.Error("Sample requires", diff)
 	}
 	if diff := cmp.Diff([]string{"name", "email"}, schemas["CreateSample"].Required); diff != "" {

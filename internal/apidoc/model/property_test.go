@@ -14,7 +14,7 @@ import (
 // values are candidates for any field: near the limits of some, absurd for most.
 func values(t *rapid.T, label string) string {
 	text := func(s string) string { raw, _ := json.Marshal(s); return string(raw) }
-	switch rapid.IntRange(0, 9).Draw(t, label+" kind") {
+	switch rapid.IntRange(0, 10).Draw(t, label+" kind") {
 	case 0:
 		return text(rapid.StringN(0, 10, -1).Draw(t, label))
 	case 1:
@@ -38,6 +38,8 @@ func values(t *rapid.T, label string) string {
 		return text(strings.Repeat("a", rapid.SampledFrom([]int{63, 64, 65}).Draw(t, label+" local")) + "@" + strings.Repeat("b", rapid.SampledFrom([]int{1, 62, 63, 64}).Draw(t, label+" label")) + ".example")
 	case 8:
 		return text(rapid.SampledFrom([]string{"ä😀", "a b@c.d", "a@b", "a@-b.c", "a@b-.c", "a.@b.c", ".a@b.c", "a..b@c.d", `"q"@b.c`, "a@[1.2.3.4]", "a@b..c", "o'neil+x@b.c"}).Draw(t, label))
+	case 9:
+		return text(rapid.StringOfN(rapid.SampledFrom([]rune(" \t\v\r\n\u001c\u0085\u00a0\u1680\u180e\u2003\u200b\u2028\u202f\u205f\u3000\ufeffx")), 0, 4, -1).Draw(t, label))
 	default:
 		return rapid.SampledFrom([]string{`"Ada"`, `"ada@example.com"`, `"LIVE"`, "true", "1", `["go"]`, `"hm"`, `"2026-01-02T15:04:05.123456Z"`}).Draw(t, label)
 	}
@@ -47,7 +49,7 @@ func values(t *rapid.T, label string) string {
 // wrong in one place only.
 var good = map[string]string{
 	"id": "7", "name": `"Ada"`, "email": `"ada@example.com"`, "state": `"LIVE"`, "active": "false", "rank": "2", "small": "3", "score": "0.5",
-	"tags": `["go"]`, "note": `"hm"`, "live_at": `"2026-01-02T15:04:05Z"`, "created_at": `"2026-01-02T15:04:05Z"`,
+	"tags": `["go"]`, "note": `"hm"`, "label": `"new"`, "live_at": `"2026-01-02T15:04:05Z"`, "created_at": `"2026-01-02T15:04:05Z"`,
 }
 
 func bodies(t *rapid.T) string {

@@ -27,6 +27,12 @@ const (
 
 var emailPattern = regexp.MustCompile(emailForm)
 
+// nonblankForm is text with a character that is no white space, of which ECMA-262
+// and RE2 each have their own idea in \s: these are Unicode's.
+const nonblankForm = "^[^\\x00]*[^\\x00\\t-\\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000][^\\x00]*$"
+
+var nonblankPattern = regexp.MustCompile(nonblankForm)
+
 const maxLocalPart = 64 // RFC 5321, section 4.5.3.1.1
 
 func isEmail(s string) bool {

@@ -138,6 +138,8 @@ func (r *rules) schema() *huma.Schema {
 			}
 		case r.email:
 			out.Format, out.Pattern = "email", emailForm
+		case r.nonblank:
+			out.Pattern = nonblankForm
 		default:
 			out.Pattern = noNUL
 		}

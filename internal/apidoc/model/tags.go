@@ -37,6 +37,7 @@ type rules struct {
 	min, max *float64 // characters, value or items, by kind
 	oneOf    []string
 	email    bool
+	nonblank bool
 	item     *rules // of kindArray
 }
 
@@ -209,6 +210,8 @@ func (r *rules) read(key, value string) error {
 		}
 	case key == "oneof" && r.kind == kindString && value != "":
 		r.oneOf = strings.Fields(value)
+	case key == "nonblank" && r.kind == kindString:
+		r.nonblank = true
 	case key == "email" && r.kind == kindString:
 		r.email = true
 		if limit := float64(maxEmailLength); r.max == nil {
