@@ -122,7 +122,6 @@ func Mount(r chi.Router, o Options) (huma.API, error) {
 	if err := checkAccess(a); err != nil {
 		return nil, errors.Join(errors.New("api: deny by default"), err)
 	}
-	describePermissions(a.OpenAPI())
 	return a, nil
 }
 

@@ -105,14 +105,17 @@ func tick(yes bool) string {
 	return ""
 }
 
-// describePermissions puts the matrix into the description.
-func describePermissions(doc *huma.OpenAPI) {
-	list := Permissions(doc)
+// DescribePermissions puts the matrix into a description, without the operations
+// of paths that are not shown.
+func DescribePermissions(doc *huma.OpenAPI, shown func(path string) bool) {
+	list := slices.DeleteFunc(Permissions(doc), func(p Permission) bool { return !shown(p.Path) })
 	if doc.Extensions == nil {
 		doc.Extensions = map[string]any{}
 	}
 	doc.Extensions[permissionsExtension] = list
-	doc.Info.Description += "\n\n" + permissionText + "\n\n" + PermissionTable(list)
+	if len(list) > 0 {
+		doc.Info.Description += "\n\n" + permissionText + "\n\n" + PermissionTable(list)
+	}
 }
 
 const permissionText = `**Permissions.** Who may call what. An API token acts as its owner, so it needs the scopes of its

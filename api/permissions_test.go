@@ -58,6 +58,7 @@ func TestTheDescriptionHoldsThePermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	api.DescribePermissions(a.OpenAPI(), func(string) bool { return true })
 	list := api.Permissions(a.OpenAPI())
 	if diff := cmp.Diff(any(list), a.OpenAPI().Extensions["x-permissions"]); diff != "" {
 		t.Error(diff)

@@ -11,6 +11,12 @@ type exclusion struct {
 	prefixes []string
 }
 
+// Shows says whether a description with these options has the routes of a path:
+// for what else is said of routes.
+func (o Options) Shows(path string) bool {
+	return !newExclusion(o.ExcludeRoutes, o.ExcludePrefixes).covers(path)
+}
+
 func newExclusion(globs, prefixes []string) exclusion {
 	e := exclusion{prefixes: prefixes}
 	for _, g := range globs {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/internal/apidoc"
 	"github.com/waypost/waypost/internal/app"
 	"github.com/waypost/waypost/internal/config"
 )
@@ -48,8 +49,9 @@ func page(h http.Handler, target string) *httptest.ResponseRecorder {
 }
 
 type description struct {
-	Info  struct{ Title, Version, Description string }
-	Paths map[string]any
+	Info        struct{ Title, Version, Description string }
+	Paths       map[string]any
+	Permissions []struct{ Path string } `json:"x-permissions"`
 }
 
 func describedAt(t *testing.T, h http.Handler, target string) description {
@@ -124,8 +126,37 @@ func wantExcluded(t *testing.T, d description) {
 			}
 		}
 	}
+	for _, p := range d.Permissions {
+		if d.Paths[p.Path] == nil {
+			t.Errorf("%s is left out, and its permissions are not", p.Path)
+		}
+	}
 	if d.Paths["/api/users"] == nil || d.Paths["/api/users/{id}"] != nil {
 		t.Error("/api/users/* is to leave out what is below /api/users, and that alone")
+	}
+}
+
+// What is left out of the paths is not told elsewhere: not in the text, not in an
+// export.
+func TestWhatIsLeftOutIsNamedNowhere(t *testing.T) {
+	t.Parallel()
+	docs, err := app.Describe(configured(t, "WAYPOST_DOCS_EXCLUDE_PREFIXES=/api/admin,/webhooks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range apidoc.Forms() {
+		b, err := docs.Bytes(form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(b), "/api/posts") {
+			t.Errorf("%s has nothing", form)
+		}
+		for line := range strings.Lines(string(b)) {
+			if strings.Contains(line, "/api/admin") || strings.Contains(line, "/webhooks/") {
+				t.Errorf("%s: %.200s", form, line)
+			}
+		}
 	}
 }
 

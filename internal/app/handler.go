@@ -103,13 +103,12 @@ func mount(r chi.Router, c config.Docs, services api.Options) (*apidoc.Docs, err
 	if c.UI == "alternate" {
 		ui = apidoc.Alternate
 	}
-	docs, err := apidoc.New(apidoc.Options{
+	options := apidoc.Options{
 		API:             described.OpenAPI(),
 		Routes:          routes,
 		Prefix:          c.Prefix,
 		Title:           cmp.Or(c.Title, api.Title),
 		Version:         cmp.Or(c.Version, api.Version),
-		Description:     cmp.Or(c.Description, described.OpenAPI().Info.Description),
 		UI:              ui,
 		Theme:           c.Theme,
 		Auth:            apidoc.BearerJWT(),
@@ -119,7 +118,10 @@ func mount(r chi.Router, c config.Docs, services api.Options) (*apidoc.Docs, err
 		ReadOnly:        c.ReadOnly,
 		ExcludeRoutes:   c.ExcludeRoutes,
 		ExcludePrefixes: c.ExcludePrefixes,
-	})
+	}
+	api.DescribePermissions(described.OpenAPI(), options.Shows)
+	options.Description = cmp.Or(c.Description, described.OpenAPI().Info.Description)
+	docs, err := apidoc.New(options)
 	if err != nil {
 		return nil, fmt.Errorf("%w; settings are in the variables WAYPOST_DOCS_*", err)
 	}
