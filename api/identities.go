@@ -62,7 +62,7 @@ func registerIdentities(a huma.API, s IdentityService) {
 		if err != nil {
 			return nil, err
 		}
-		return &listIdentitiesOutput{Body: newList(all, max(len(all), 1), nil, toIdentity, func(account.Identity) any { return nil })}, nil
+		return &listIdentitiesOutput{Body: newWhole(all, toIdentity)}, nil
 	})
 
 	huma.Register(a, exported(access(huma.Operation{

@@ -97,12 +97,9 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 		Description: "The outside providers that are set up here, all on one page.",
 		Tags:        []string{tagAuth},
 	}, public()), func(context.Context, *struct{}) (*listOAuthProvidersOutput, error) {
-		out := &listOAuthProvidersOutput{Body: list[OAuthProvider]{Data: []OAuthProvider{}}}
-		for _, p := range s.Providers() {
-			out.Body.Data = append(out.Body.Data, OAuthProvider{Name: p.Name, Title: p.Title, StartURL: baseURL + "/api/auth/oauth/" + p.Name + "/start"})
-		}
-		out.Body.Meta.Limit = len(out.Body.Data)
-		return out, nil
+		return &listOAuthProvidersOutput{Body: newWhole(s.Providers(), func(p *oauth.Provider) OAuthProvider {
+			return OAuthProvider{Name: p.Name, Title: p.Title, StartURL: baseURL + "/api/auth/oauth/" + p.Name + "/start"}
+		})}, nil
 	})
 
 	huma.Register(a, exported(access(huma.Operation{

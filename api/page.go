@@ -17,7 +17,7 @@ type Page struct {
 
 // listMeta describes one page of a list.
 type listMeta struct {
-	Limit      int    `json:"limit" example:"20"`
+	Limit      int    `json:"limit" minimum:"1" example:"20"`
 	HasMore    bool   `json:"has_more" example:"false"`
 	NextCursor string `json:"next_cursor" example:"" doc:"Pass as cursor for the next page; empty on the last."`
 	Total      *int64 `json:"total,omitempty" doc:"All rows that match; present with total=true."`
@@ -48,6 +48,12 @@ func newList[R, T any](rows []R, limit int, total *int64, convert func(R) T, pos
 		out.Data = append(out.Data, convert(r))
 	}
 	return out
+}
+
+// newWhole makes the envelope of a list that is always one page. Its limit is the
+// number of rows, but within the bounds of any limit.
+func newWhole[R, T any](rows []R, convert func(R) T) list[T] {
+	return newList(rows, max(len(rows), 1), nil, convert, func(R) any { return nil })
 }
 
 // encodeCursor makes an opaque cursor of a row's position.

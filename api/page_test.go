@@ -29,3 +29,13 @@ func TestOnlyACursorOfThisListIsTaken(t *testing.T) {
 		}
 	}
 }
+
+func TestAListThatIsAlwaysOnePageHasALimitWithinTheBounds(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]int{0: 1, 1: 1, 3: 3} {
+		l := newWhole(make([]int, n), func(i int) int { return i })
+		if l.Data == nil || len(l.Data) != n || l.Meta.Limit != want || l.Meta.HasMore || l.Meta.NextCursor != "" {
+			t.Errorf("%d rows: %+v", n, l)
+		}
+	}
+}
