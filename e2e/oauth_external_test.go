@@ -143,6 +143,67 @@ func visit(t *testing.T, address string, cookies ...*http.Cookie) *http.Response
 	return answer
 }
 
+// federated is sign-in with the provider at a service, for an application that keeps
+// the verifier.
+type federated struct {
+	provider        *openID
+	url             string // the service's
+	start, verifier string
+}
+
+// approach sends a browser to the provider and back as who, and returns where the
+// service sends it in the end. A foreign browser gets nowhere with the answer, and
+// this one only once.
+func (f federated) approach(t *testing.T, who string) *url.URL {
+	t.Helper()
+	left := visit(t, f.start)
+	if left.StatusCode != http.StatusFound || len(left.Cookies()) != 1 {
+		t.Fatalf("start: %d %v", left.StatusCode, left.Header)
+	}
+	asked, err := left.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"code_challenge", "nonce", "state"} {
+		if len(asked.Query().Get(name)) != 43 {
+			t.Errorf("%s is %q", name, asked.Query().Get(name))
+		}
+	}
+	back := f.provider.agree(t, f.provider.browser(t), asked.String(), who)
+	if !strings.HasPrefix(back.String(), publicURL) || back.Query().Get("iss") != f.provider.issuer {
+		t.Fatalf("the provider sent the browser to %s", back)
+	}
+	callback := f.url + back.RequestURI()
+	if stranger := visit(t, callback); stranger.StatusCode != http.StatusBadRequest {
+		t.Errorf("in a foreign browser: %d", stranger.StatusCode)
+	}
+	returned := visit(t, callback, left.Cookies()[0])
+	if again := visit(t, callback, left.Cookies()[0]); again.StatusCode != http.StatusBadRequest {
+		t.Errorf("the same answer again: %d", again.StatusCode)
+	}
+	at, err := returned.Location()
+	if err != nil || !strings.HasPrefix(at.String(), returnURL+"?code=") {
+		t.Fatalf("callback: %d to %v", returned.StatusCode, at)
+	}
+	return at
+}
+
+// signIn approaches as who and exchanges the code for tokens.
+func (f federated) signIn(t *testing.T, who string) map[string]any {
+	t.Helper()
+	code := f.approach(t, who).Query().Get("code")
+	body, err := json.Marshal(map[string]string{"code": code, "code_verifier": f.verifier})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := do(t, "POST", f.url+"/api/auth/oauth/exchange", string(body), "Content-Type", "application/json")
+	var out struct{ Data map[string]any }
+	if a.into(t, &out); a.status != http.StatusOK {
+		t.Fatalf("%s: %d %s", who, a.status, a.body)
+	}
+	return out.Data
+}
+
 func TestExternalSignInThroughACertifiedOpenIDProvider(t *testing.T) {
 	t.Parallel()
 	provider := startOpenID(t)
@@ -154,61 +215,11 @@ func TestExternalSignInThroughACertifiedOpenIDProvider(t *testing.T) {
 	}
 	provider.line(t, "ready")
 
-	verifier := rand.Text() + rand.Text()
-	sum := sha256.Sum256([]byte(verifier))
-	start := p.url + "/api/auth/oauth/google/start?redirect_to=" + url.QueryEscape(returnURL) +
+	f := federated{provider: provider, url: p.url, verifier: rand.Text() + rand.Text()}
+	sum := sha256.Sum256([]byte(f.verifier))
+	f.start = p.url + "/api/auth/oauth/google/start?redirect_to=" + url.QueryEscape(returnURL) +
 		"&code_challenge=" + base64.RawURLEncoding.EncodeToString(sum[:])
-	signIn := func(who string) (int, map[string]any) {
-		t.Helper()
-		left := visit(t, start)
-		if left.StatusCode != http.StatusFound || len(left.Cookies()) != 1 {
-			t.Fatalf("start: %d %v", left.StatusCode, left.Header)
-		}
-		asked, err := left.Location()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{"code_challenge", "nonce", "state"} {
-			if len(asked.Query().Get(name)) != 43 {
-				t.Errorf("%s is %q", name, asked.Query().Get(name))
-			}
-		}
-		back := provider.agree(t, provider.browser(t), asked.String(), who)
-		if !strings.HasPrefix(back.String(), publicURL) || back.Query().Get("iss") != provider.issuer {
-			t.Fatalf("the provider sent the browser to %s", back)
-		}
-		callback := p.url + back.RequestURI()
-		if stranger := visit(t, callback); stranger.StatusCode != http.StatusBadRequest {
-			t.Errorf("in a foreign browser: %d", stranger.StatusCode)
-		}
-		returned := visit(t, callback, left.Cookies()[0])
-		if again := visit(t, callback, left.Cookies()[0]); again.StatusCode != http.StatusBadRequest {
-			t.Errorf("the same answer again: %d", again.StatusCode)
-		}
-		at, err := returned.Location()
-		if err != nil || !strings.HasPrefix(at.String(), returnURL+"?code=") {
-			t.Fatalf("callback: %d to %v", returned.StatusCode, at)
-		}
-		body, err := json.Marshal(map[string]string{"code": at.Query().Get("code"), "code_verifier": verifier})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := do(t, "POST", p.url+"/api/auth/oauth/exchange", string(body), "Content-Type", "application/json")
-		var out struct {
-			Data  map[string]any
-			Error map[string]any
-		}
-		a.into(t, &out)
-		if a.status != http.StatusOK {
-			return a.status, out.Error
-		}
-		return a.status, out.Data
-	}
-
-	status, first := signIn("ada")
-	if status != http.StatusOK {
-		t.Fatalf("ada: %d %v", status, first)
-	}
+	first := f.signIn(t, "ada")
 	user, _ := first["user"].(map[string]any)
 	if user["email"] != "ada@example.com" || user["first_name"] != "Ada" || user["last_name"] != "Lovelace" {
 		t.Errorf("signed in as %v", user)
@@ -217,7 +228,7 @@ func TestExternalSignInThroughACertifiedOpenIDProvider(t *testing.T) {
 	if me := do(t, "GET", p.url+"/api/auth/me", "", "Authorization", "Bearer "+token); me.status != http.StatusOK {
 		t.Errorf("me: %d %s", me.status, me.body)
 	}
-	if _, second := signIn("ada"); second["user"].(map[string]any)["id"] != user["id"] {
+	if second := f.signIn(t, "ada"); second["user"].(map[string]any)["id"] != user["id"] {
 		t.Errorf("another account the second time: %v", second["user"])
 	}
 	for _, secret := range []string{"pl4nted", token, "code="} {
