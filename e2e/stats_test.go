@@ -25,17 +25,30 @@ func newSite(t *testing.T, databaseURL, domain, zone string) (string, string, st
 	if code != 0 {
 		t.Fatal(errOut)
 	}
-	words := strings.Fields(out)
-	value := func(after ...string) string {
-		for i := range words {
-			if i+len(after) < len(words) && cmp.Equal(words[i:i+len(after)], after) {
-				return words[i+len(after)]
-			}
-		}
-		t.Fatalf("no %v in %q", after, out)
-		return ""
+	return wordAfter(t, out, "site"), wordAfter(t, out, "site", "key"), wordAfter(t, out, "secret")
+}
+
+// newKey makes a secret key as an operator would.
+func newKey(t *testing.T, databaseURL, siteID, scope string) string {
+	t.Helper()
+	code, out, errOut := command(t, []string{"DATABASE_URL=" + databaseURL}, "", "site", "key", "create", siteID, "--name", "key", "--scope", scope)
+	if code != 0 {
+		t.Fatal(errOut)
 	}
-	return value("site"), value("site", "key"), value("secret")
+	return wordAfter(t, out, "secret")
+}
+
+// wordAfter is the word that a command's output has after some others.
+func wordAfter(t *testing.T, out string, after ...string) string {
+	t.Helper()
+	words := strings.Fields(out)
+	for i := range words {
+		if i+len(after) < len(words) && cmp.Equal(words[i:i+len(after)], after) {
+			return words[i+len(after)]
+		}
+	}
+	t.Fatalf("no %v in %q", after, out)
+	return ""
 }
 
 func ask(t *testing.T, p *process, key, path string, query url.Values, out any) {
