@@ -18,6 +18,8 @@ import (
 // hit that must not be counted. Errors: faults of kind Invalid and Unavailable.
 type Collector interface {
 	Collect(ctx context.Context, s site.Site, h stats.Hit) error
+	// CountRefused counts a hit that was one of too many, by its site's public key.
+	CountRefused(siteKey string)
 }
 
 // SiteFinder returns the site of a public key, or a fault of kind Unauthenticated.
@@ -60,6 +62,8 @@ func collect(o Options, perSite, perAddress *limiter) http.Handler {
 		err := perAddress.take(w, r, addressKey(identity.FromContext(r.Context()).Address))
 		if err == nil {
 			err = collectOne(w, r, o, perSite)
+		} else if in, unread := readHit(w, r); unread == nil {
+			o.Collector.CountRefused(in.siteKey)
 		}
 		if err != nil {
 			httpedge.WriteError(w, r, err)
@@ -71,14 +75,7 @@ func collect(o Options, perSite, perAddress *limiter) http.Handler {
 }
 
 func collectOne(w http.ResponseWriter, r *http.Request, o Options, perSite *limiter) error {
-	body, err := readBody(w, r, maxCollect, errCollectType, "text/plain", "application/json")
-	if err != nil {
-		return err
-	}
-	if err := checkJSON(body); err != nil {
-		return err
-	}
-	in, err := parseHit(body)
+	in, err := readHit(w, r)
 	if err != nil {
 		return err
 	}
@@ -87,6 +84,7 @@ func collectOne(w http.ResponseWriter, r *http.Request, o Options, perSite *limi
 		return err
 	}
 	if err := perSite.take(w, r, found.ID.String()); err != nil {
+		o.Collector.CountRefused(in.siteKey)
 		return err
 	}
 	h := in.hit
@@ -95,6 +93,17 @@ func collectOne(w http.ResponseWriter, r *http.Request, o Options, perSite *limi
 	// From here on the address is the visitor's own business.
 	ctx := identity.NewContext(r.Context(), identity.Site(found.ID.String()))
 	return within("body", o.Collector.Collect(ctx, found, h))
+}
+
+func readHit(w http.ResponseWriter, r *http.Request) (hitBody, error) {
+	body, err := readBody(w, r, maxCollect, errCollectType, "text/plain", "application/json")
+	if err != nil {
+		return hitBody{}, err
+	}
+	if err := checkJSON(body); err != nil {
+		return hitBody{}, err
+	}
+	return parseHit(body)
 }
 
 // hitBody is the body of POST /api/collect.

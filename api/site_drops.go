@@ -22,7 +22,7 @@ type DropCounts interface {
 
 type siteDrop struct {
 	Day    string `json:"day" format:"date" doc:"The site's day on which they arrived." example:"2026-01-02"`
-	Reason string `json:"reason" enum:"bot,unknown_host,do_not_track,validation_failed,too_old,in_future" doc:"Why they were not counted." example:"bot"`
+	Reason string `json:"reason" enum:"bot,unknown_host,do_not_track,validation_failed,too_old,in_future,rate_limited" doc:"Why they were not counted." example:"bot"`
 	Count  int64  `json:"count" minimum:"1" doc:"How many hits and reported events." example:"12"`
 }
 
@@ -41,9 +41,10 @@ func registerSiteDrops(a huma.API, sites SiteAdmin, s DropCounts) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/sites/{id}/drops",
 		Summary:     "What was not counted, and why",
-		Description: "Hits that were accepted and not counted, by the site's day and the reason, newest day first, page by page. " +
+		Description: "Hits that were not counted, by the site's day and the reason, newest day first, page by page. " +
 			"`bot`: an automated client. `unknown_host`: a page that is not the site's. `do_not_track`: the visitor sent DNT or GPC. " +
-			"`validation_failed`: a field breaks a rule. `too_old`, `in_future`: the time of an event that a server reported.",
+			"`validation_failed`: a field breaks a rule. `too_old`, `in_future`: the time of an event that a server reported. " +
+			"`rate_limited`: one of too many hits, answered 429; these are written down every few seconds, so that a crash may lose some.",
 		Tags: []string{tagSites},
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteDropsOutput, error) {
 		after, err := dropPosition(in.Cursor)

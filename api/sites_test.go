@@ -379,3 +379,55 @@ func TestRatesAreLimitedByKeySiteAndAddress(t *testing.T) {
 		t.Errorf("%d hits of one address passed", n)
 	}
 }
+
+func TestHitsBeyondALimitAreShownToTheOwner(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]api.Limits{"per site": {PerSite: 8}, "per address": {PerAddress: 8}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSiteAPI(t, limits)
+			made, other := s.create(t, `{"name":"Blog","domain":"example.com"}`), s.create(t, `{"name":"Other","domain":"example.com"}`)
+			hit := func(site siteData) int {
+				return s.send(t, "POST", "/api/collect", fmt.Sprintf(`{"site_key":%q,"url":"https://example.com/"}`, site.SiteKey)).status
+			}
+			passed, refused := 0, 0
+			for range 40 {
+				switch status := hit(made); status {
+				case http.StatusAccepted:
+					passed++
+				case http.StatusTooManyRequests:
+					refused++
+				default:
+					t.Fatalf("status %d", status)
+				}
+			}
+			// The window slides over minutes of the clock, so a few more may pass.
+			if passed < 8 || passed > 16 {
+				t.Errorf("%d hits passed", passed)
+			}
+			wantOther := http.StatusAccepted
+			if limits.PerAddress > 0 {
+				wantOther = http.StatusTooManyRequests
+			}
+			if status := hit(other); status != wantOther {
+				t.Errorf("another site's hit: %d, want %d", status, wantOther)
+			}
+			// A key of nobody counts nowhere and hinders nobody.
+			s.send(t, "POST", "/api/collect", `{"site_key":"nobody's key","url":"https://example.com/"}`)
+			if err := s.ingester.Close(); err != nil {
+				t.Fatal(err)
+			}
+			var drops []struct {
+				Reason string
+				Count  int
+			}
+			a := s.send(t, "GET", "/api/admin/sites/"+made.ID+"/drops", "")
+			if err := json.Unmarshal(a.body.Data, &drops); err != nil {
+				t.Fatal(err)
+			}
+			if len(drops) != 1 || drops[0].Reason != "rate_limited" || drops[0].Count != refused {
+				t.Errorf("%s, want %d hits of too many", a.text, refused)
+			}
+		})
+	}
+}

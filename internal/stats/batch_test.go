@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/site"
 )
 
 var reportedNow = time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC)
@@ -211,5 +213,58 @@ func TestAReportThatCanNotBeStoredIsNotAnswered(t *testing.T) {
 	}
 	if err := i.Collect(t.Context(), b.site, hit(func(h *Hit) { h.UserAgent = "" })); !errors.Is(err, fault.New(fault.Unavailable, fault.CodeUnavailable, "")) {
 		t.Errorf("a bot: %v", err)
+	}
+}
+
+// awayKeys are a store of sites that is away for a while.
+type awayKeys struct {
+	PublicKeys
+	away bool
+}
+
+func (k *awayKeys) BySiteKey(ctx context.Context, key string) (site.Site, error) {
+	if k.away {
+		return site.Site{}, fault.New(fault.Unavailable, fault.CodeUnavailable, "Away.")
+	}
+	return k.PublicKeys.BySiteKey(ctx, key)
+}
+
+func TestRefusedHitsAreKeptUntilTheyCanBeWrittenDown(t *testing.T) {
+	t.Parallel()
+	// On 31 March 2024 Kathmandu's midnight was at 18:15 UTC.
+	midnight := time.Date(2024, 3, 30, 18, 15, 0, 0, time.UTC)
+	b := newBench(t, "Asia/Kathmandu", midnight)
+	keys := &awayKeys{PublicKeys: b.sites, away: true}
+	r := newRefusals(b.db, b.ingester.write.sessions.q, keys, time.Hour)
+	b.ingester.refused, r = r, b.ingester.refused
+	if err := r.close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for at, n := range map[time.Time]int{midnight.Add(-time.Microsecond): 2, midnight: 3} {
+		b.clock.set(at)
+		for range n {
+			b.ingester.CountRefused(b.site.Key)
+		}
+	}
+	for i := range 2 * maxRefusedKeys {
+		b.ingester.CountRefused(fmt.Sprint("nobody's ", i))
+	}
+	if n := len(b.ingester.refused.counts); n != maxRefusedKeys {
+		t.Errorf("%d keys are remembered, want %d", n, maxRefusedKeys)
+	}
+	if err := b.ingester.refused.flush(t.Context()); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("flush = %v", err)
+	}
+	keys.away = false
+	for range 2 { // the second finds nothing
+		if err := b.ingester.refused.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := b.int(`select count(*) from site_drops where reason = 'rate_limited' and (day, count) in (('2024-03-30', 2), ('2024-03-31', 3))`); n != 2 {
+		t.Errorf("%d of 2 days have their count", n)
+	}
+	if n := b.int(`select sum(count) from site_drops`); n != 5 {
+		t.Errorf("%d drops, want 5", n)
 	}
 }

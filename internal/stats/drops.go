@@ -19,13 +19,14 @@ type Drop string
 
 // The reasons.
 const (
-	counted       Drop = ""
-	DropBot       Drop = "bot"               // an automated client
-	DropForeign   Drop = "unknown_host"      // a page that is not the site's
-	DropDoNoTrack Drop = "do_not_track"      // DNT or GPC
-	DropInvalid   Drop = "validation_failed" // a field breaks a rule
-	DropTooOld    Drop = "too_old"           // reported more than 24 hours late
-	DropInFuture  Drop = "in_future"         // reported more than 5 minutes ahead
+	counted         Drop = ""
+	DropBot         Drop = "bot"               // an automated client
+	DropForeign     Drop = "unknown_host"      // a page that is not the site's
+	DropDoNoTrack   Drop = "do_not_track"      // DNT or GPC
+	DropInvalid     Drop = "validation_failed" // a field breaks a rule
+	DropTooOld      Drop = "too_old"           // reported more than 24 hours late
+	DropInFuture    Drop = "in_future"         // reported more than 5 minutes ahead
+	DropRateLimited Drop = "rate_limited"      // one of too many
 )
 
 // DropCount is how many hits of a site day were not counted for one reason.

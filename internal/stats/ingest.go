@@ -21,10 +21,16 @@ import (
 	"github.com/waypost/waypost/internal/stats/client"
 )
 
+// Sites are what an Ingester asks about sites.
+type Sites interface {
+	ImportSecrets
+	PublicKeys
+}
+
 // IngesterOptions configure NewIngester.
 type IngesterOptions struct {
-	DB    *db.DB        // mandatory
-	Sites ImportSecrets // mandatory
+	DB    *db.DB // mandatory
+	Sites Sites  // mandatory
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Random gives the salts; default crypto/rand.
@@ -37,6 +43,8 @@ type IngesterOptions struct {
 	Country func(netip.Addr) string
 	// MaxQueued is how many hits may wait to be stored; default 4096.
 	MaxQueued int
+	// RefusedEvery is how often the counts of refused hits are stored; default 10 s.
+	RefusedEvery time.Duration
 }
 
 func (o IngesterOptions) validate() error {
@@ -62,6 +70,9 @@ func (o IngesterOptions) withDefaults() IngesterOptions {
 	if o.MaxQueued == 0 {
 		o.MaxQueued = 4096
 	}
+	if o.RefusedEvery == 0 {
+		o.RefusedEvery = 10 * time.Second
+	}
 	return o
 }
 
@@ -81,6 +92,7 @@ type Ingester struct {
 	collect *groupcommit.Group[event, struct{}]
 	batches *groupcommit.Group[reportedBatch, int]
 	drops   *groupcommit.Group[dropKey, struct{}]
+	refused *refusals
 }
 
 // NewIngester makes an Ingester and starts its flushers. Close stops them.
@@ -96,6 +108,7 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 	i.collect = groupcommit.New(groupcommit.Options[event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, Size: eventSize}, i.flush)
 	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{MaxBatch: batchesTogether, MaxQueued: batchesQueued, Size: reportedSize}, i.flushBatches)
 	i.drops = newDropGroup(i.o.DB, i.write.sessions.q)
+	i.refused = newRefusals(i.o.DB, i.write.sessions.q, i.o.Sites, i.o.RefusedEvery)
 	return i, nil
 }
 
@@ -176,7 +189,7 @@ func (i *Ingester) DestroySalts(ctx context.Context) (int, error) {
 func (i *Ingester) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	return errors.Join(i.collect.Close(ctx), i.batches.Close(ctx), i.drops.Close(ctx))
+	return errors.Join(i.collect.Close(ctx), i.batches.Close(ctx), i.drops.Close(ctx), i.refused.close(ctx))
 }
 
 // flush is one shared transaction of hits of any sites.

@@ -1,0 +1,131 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/site"
+)
+
+const (
+	// maxRefusedKeys bounds the keys of sites that are remembered between two
+	// flushes: whoever is refused may send any text as one.
+	maxRefusedKeys = 1000
+	// refusedStep divides the time so that every midnight of every zone falls
+	// between two steps.
+	refusedStep = 15 * time.Minute
+	// refusedTimeout bounds one flush.
+	refusedTimeout = 5 * time.Second
+)
+
+// PublicKeys finds the site of a public key; a fault of kind Unauthenticated says
+// that there is none.
+type PublicKeys interface {
+	BySiteKey(ctx context.Context, key string) (site.Site, error)
+}
+
+// refusals counts, in memory, the hits that were refused because there were too
+// many, and adds the sums to the sites' drops from time to time: a flood must not
+// cost a write for each hit. A crash loses what was counted since the last time.
+type refusals struct {
+	db   *db.DB
+	q    *dbsqlc.Queries
+	keys PublicKeys
+
+	mu     sync.Mutex
+	counts map[refusal]int64
+
+	stop    context.CancelFunc
+	stopped chan struct{}
+}
+
+type refusal struct {
+	siteKey string
+	at      time.Time // a multiple of refusedStep
+}
+
+func newRefusals(d *db.DB, q *dbsqlc.Queries, keys PublicKeys, every time.Duration) *refusals {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &refusals{db: d, q: q, keys: keys, counts: make(map[refusal]int64), stop: stop, stopped: make(chan struct{})}
+	go r.run(ctx, every)
+	return r
+}
+
+func (r *refusals) run(ctx context.Context, every time.Duration) {
+	defer close(r.stopped)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			_ = r.flush(ctx) // what it can't store now it keeps
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *refusals) add(k refusal, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.counts[k]; known || len(r.counts) < maxRefusedKeys {
+		r.counts[k] += n
+	}
+}
+
+// flush stores what was counted since the last time.
+func (r *refusals) flush(ctx context.Context) error {
+	r.mu.Lock()
+	counts := r.counts
+	r.counts = make(map[refusal]int64)
+	r.mu.Unlock()
+	if len(counts) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, refusedTimeout)
+	defer cancel()
+	err := r.store(ctx, counts)
+	if err != nil {
+		for k, n := range counts {
+			r.add(k, n)
+		}
+	}
+	return err
+}
+
+func (r *refusals) store(ctx context.Context, counts map[refusal]int64) error {
+	drops := make(map[dropKey]int64)
+	for k, n := range counts {
+		of, err := r.keys.BySiteKey(ctx, k.siteKey)
+		switch {
+		case errors.Is(err, site.ErrSiteKey):
+			continue
+		case err != nil:
+			return err
+		}
+		drops[dropKey{site: of.ID, day: dateOf(k.at.In(of.ZoneAt(k.at))), reason: DropRateLimited}] += n
+	}
+	return r.db.InTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
+		return addDrops(ctx, tx, r.q, drops)
+	})
+}
+
+// close stores the rest.
+func (r *refusals) close(ctx context.Context) error {
+	r.stop()
+	<-r.stopped
+	return r.flush(ctx)
+}
+
+// CountRefused counts a hit that was refused because there were too many, in the
+// memory of this process until the next flush. Keys of no site count nowhere.
+func (i *Ingester) CountRefused(siteKey string) {
+	i.refused.add(refusal{siteKey: siteKey, at: i.o.Now().Truncate(refusedStep)}, 1)
+}
