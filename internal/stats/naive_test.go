@@ -23,6 +23,7 @@ type comparison struct {
 	zone    *time.Location
 	zones   []site.ZoneChange
 	count   *naive.Site
+	filters stats.Filters // that count has been through
 	limit   int
 	events  []string // names whose properties are compared
 }
@@ -44,7 +45,7 @@ func (c comparison) differences(ctx context.Context, w naive.Window) (string, er
 			report += fmt.Sprintf("%s over %s to %s (-naive +product):\n%s", what, w.From, w.To, diff)
 		}
 	}
-	q := stats.Query{SiteID: c.site, Zone: c.zone, Zones: c.zones, From: w.From, To: w.To, Limit: c.limit, Compare: true}
+	q := stats.Query{SiteID: c.site, Zone: c.zone, Zones: c.zones, From: w.From, To: w.To, Limit: c.limit, Filters: c.filters, Compare: true}
 	previous := c.count.Previous(w)
 
 	summary, err := c.service.Summary(ctx, q)
