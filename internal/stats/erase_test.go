@@ -160,7 +160,7 @@ func TestAnImportStopsWhenItsSiteIsErased(t *testing.T) {
 	}
 	line := `{"ts":"2024-05-10T10:00:00Z","url":"https://example.com/%d"}` + "\n"
 	var lines strings.Builder
-	for n := range 3 * backfillBatch {
+	for n := range 3 * importBatch {
 		fmt.Fprintf(&lines, line, n)
 	}
 	first := true

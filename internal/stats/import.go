@@ -27,6 +27,8 @@ var ErrSuperseded = fault.New(fault.Conflict, "import_superseded", "A newer impo
 const (
 	// progressLines is how many lines at most pass without a word of progress.
 	progressLines = 20_000
+	// importBatch is how many lines with visits at most share a transaction.
+	importBatch = 2000
 	// batchBytes is how many bytes of lines at most share a transaction.
 	batchBytes = 8 << 20
 )
@@ -199,7 +201,7 @@ func readBatches(ctx context.Context, lines lineReader, parser lineParser, out c
 		} else {
 			b.hashes, b.visits = append(b.hashes, sha256.Sum256(line)), append(b.visits, v)
 		}
-		if len(b.visits) == backfillBatch || b.lines == progressLines || b.bytes >= batchBytes {
+		if len(b.visits) == importBatch || b.lines == progressLines || b.bytes >= batchBytes {
 			if err := send(); err != nil {
 				return err
 			}

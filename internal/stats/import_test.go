@@ -181,7 +181,7 @@ func bigLog(lines int) string {
 func TestABrokenOffImportIsCompletedByTheNext(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "UTC", importNow)
-	const lines = 2*backfillBatch + 500
+	const lines = 2*importBatch + 500
 	file := bigLog(lines)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -227,7 +227,7 @@ func TestWhatWasReadBeforeAFailureIsKept(t *testing.T) {
 func TestANewerImportTakesOver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "UTC", importNow)
-	const lines = 3 * backfillBatch
+	const lines = 3 * importBatch
 	file := bigLog(lines)
 	var newer Report
 	older, err := b.importer.Import(t.Context(), b.site, strings.NewReader(file), Combined, func(Progress) {

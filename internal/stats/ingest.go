@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"net/netip"
 	"time"
@@ -79,8 +78,6 @@ func (o IngesterOptions) withDefaults() IngesterOptions {
 const (
 	// collectBatch is the most hits that share one transaction of Collect.
 	collectBatch = 512
-	// backfillBatch is that of Backfill and of an import.
-	backfillBatch = 2000
 	// closeTimeout is how long Close waits for hits already accepted.
 	closeTimeout = 10 * time.Second
 )
@@ -155,29 +152,6 @@ func (i *Ingester) located(h Hit) Hit {
 	return h
 }
 
-// Backfill counts hits with times of their own, in transactions of some
-// thousand. When it returns an error, a whole number of such transactions is
-// done. A hit that breaks a rule is a fault of kind Invalid.
-func (i *Ingester) Backfill(ctx context.Context, s site.Site, hits []Hit) error {
-	visits := make([]visit, 0, min(len(hits), backfillBatch))
-	for n, h := range hits {
-		v, dropped, err := visitOf(s, h, i.write.clients.Parse(h.UserAgent))
-		if err != nil {
-			return fmt.Errorf("stats: hit %d: %w", n, err)
-		}
-		if dropped == counted {
-			visits = append(visits, v)
-		}
-		if len(visits) == backfillBatch || n == len(hits)-1 {
-			if err := i.write.store(ctx, s, visits); err != nil {
-				return err
-			}
-			visits = visits[:0]
-		}
-	}
-	return nil
-}
-
 // DestroySalts erases the salts of days that ended more than 48 hours ago, in
 // the database and in memory, and returns how many days had one there. From then
 // on nobody can tell who that day's visitors were.
@@ -247,14 +221,4 @@ func (r recorder) place(ctx context.Context, s site.Site, visits []visit) ([]eve
 		}
 	}
 	return events, nil
-}
-
-func (r recorder) store(ctx context.Context, s site.Site, visits []visit) error {
-	events, err := r.place(ctx, s, visits)
-	if err != nil {
-		return err
-	}
-	return r.db.InIndexTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		return r.sessions.write(ctx, tx, events)
-	})
 }

@@ -38,7 +38,7 @@ func TestAnswersAreExactWhateverTheDaysGoThrough(t *testing.T) {
 			switch act := rapid.SampledFrom([]string{"arrive", "arrive", "fold", "seal", "rebuild"}).Draw(rt, "act"); act {
 			case "arrive":
 				n := min(len(hits), rapid.IntRange(1, 150).Draw(rt, "hits"))
-				err = b.ingester.Backfill(t.Context(), s, hits[:n])
+				err = b.importHits(b.importer, s, hits[:n]...)
 				hits = hits[n:]
 			case "fold":
 				_, err = r.FoldBusy(t.Context())
@@ -81,7 +81,6 @@ func TestAnswersAreExactWhileEverybodyWrites(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	random.Shuffle(len(hits), func(i, j int) { hits[i], hits[j] = hits[j], hits[i] })
 	late := func() time.Time { return time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC) }
-	ingesters := []*Ingester{b.ingester, b.anotherIngester()}
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -89,12 +88,12 @@ func TestAnswersAreExactWhileEverybodyWrites(t *testing.T) {
 	failures := make(chan error, 64)
 	for part := range 4 {
 		writers.Go(func() {
-			for i := part; i < len(hits); i += 4 * 25 {
-				var some []Hit
-				for j := i; j < len(hits) && j < i+4*25; j += 4 {
-					some = append(some, hits[j])
-				}
-				if err := ingesters[part%2].Backfill(ctx, b.site, some); err != nil {
+			// Each has a clock of its own, since hits are of the instant of their call.
+			clock := &testClock{}
+			own := b.ingesterAt(clock.now)
+			for i := part; i < len(hits); i += 4 {
+				clock.set(hits[i].At)
+				if err := own.Collect(ctx, b.site, hits[i]); err != nil {
 					failures <- err
 					return
 				}
