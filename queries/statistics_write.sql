@@ -133,15 +133,21 @@ on conflict (site_id) do update set run = site_imports.run + 1
 returning run;
 
 -- name: LockSiteImport :one
--- LockSiteImport returns no row when a newer import has taken over.
+-- LockSiteImport returns no row when a newer import has taken over. The lanes of one
+-- import share the lock; a newer one waits for them.
 select run from site_imports where site_id = @site_id and run = @run
-for update;
+for share;
 
 -- name: ListImportedLines :many
-select line_sha256, ordinal, run
-from imported_lines
-where site_id = @site_id and line_sha256 = any (@lines::bytea[])
-order by line_sha256, ordinal;
+-- ListImportedLines looks each line up by itself ("offset 0" keeps PostgreSQL from
+-- turning that around): planned while the table is small, it would otherwise read
+-- all of a site's lines for every batch.
+select k.line::bytea as line_sha256, l.ordinal, l.run
+from (select distinct unnest(@lines::bytea[]) as line) k
+cross join lateral (
+    select i.ordinal, i.run from imported_lines i where i.site_id = @site_id and i.line_sha256 = k.line offset 0
+) l
+order by 1, 2;
 
 -- name: TouchImportedLines :exec
 update imported_lines l set run = @run
@@ -149,6 +155,8 @@ from (select unnest(@lines::bytea[]) as line_sha256, unnest(@ordinals::int[]) as
 where l.site_id = @site_id and l.line_sha256 = seen.line_sha256 and l.ordinal = seen.ordinal;
 
 -- name: InsertImportedLines :exec
+-- InsertImportedLines goes in the index's order, so that neighbours share its pages.
 insert into imported_lines (site_id, line_sha256, ordinal, run)
 select @site_id, n.line_sha256, n.ordinal, @run
-from (select unnest(@lines::bytea[]) as line_sha256, unnest(@ordinals::int[]) as ordinal) n;
+from (select unnest(@lines::bytea[]) as line_sha256, unnest(@ordinals::int[]) as ordinal) n
+order by n.line_sha256, n.ordinal;

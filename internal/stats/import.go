@@ -5,16 +5,16 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/waypost/waypost/db"
-	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
@@ -28,7 +28,7 @@ const (
 	// progressLines is how many lines at most pass without a word of progress.
 	progressLines = 20_000
 	// importBatch is how many lines with visits at most share a transaction.
-	importBatch = 2000
+	importBatch = 4000
 	// batchBytes is how many bytes of lines at most share a transaction.
 	batchBytes = 8 << 20
 )
@@ -106,9 +106,9 @@ func NewImporter(o ImporterOptions) (*Importer, error) {
 // SHA-256 and its ordinal among equal lines of the file, so that a file, or the
 // same file after it has grown or after an import was broken off, can be
 // imported again. Memory does not grow with the file. progress, which may be nil,
-// is called from time to time.
+// is called from time to time, never twice at once.
 //
-// With an error comes the report of what was committed before. Errors: a fault
+// With an error comes the report of what is known to be committed. Errors: a fault
 // of kind Invalid for an unknown format, ErrForgotten, ErrSuperseded, kind
 // Unavailable while the database is away, and r's own.
 func (m *Importer) Import(ctx context.Context, s site.Site, r io.Reader, format Format, progress func(Progress)) (Report, error) {
@@ -120,7 +120,7 @@ func (m *Importer) Import(ctx context.Context, s site.Site, r io.Reader, format 
 	if progress == nil {
 		progress = func(Progress) {}
 	}
-	run := importRun{Importer: m, site: s, progress: progress, report: Report{Skipped: make(map[Skip]int)}}
+	run := &importRun{Importer: m, site: s, progress: progress, report: Report{Skipped: make(map[Skip]int)}}
 	err := m.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		run.number, err = m.write.sessions.q.BeginSiteImport(ctx, tx, s.ID)
@@ -138,8 +138,10 @@ func (m *Importer) Import(ctx context.Context, s site.Site, r io.Reader, format 
 // newest writes.
 type importRun struct {
 	*Importer
-	site     site.Site
-	number   int64
+	site   site.Site
+	number int64
+
+	mu       sync.Mutex // of what follows
 	progress func(Progress)
 	report   Report
 }
@@ -153,60 +155,35 @@ type lineBatch struct {
 	visits  []visit
 }
 
-// consume lets the next batch be parsed while one is being stored.
+// consume lets lines be parsed while others are being stored, by lanes.
 func (run *importRun) consume(ctx context.Context, lines lineReader, parser lineParser) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	batches, ended := make(chan lineBatch), make(chan error, 1)
-	go func() { ended <- readBatches(ctx, lines, parser, batches) }()
-	for {
-		select {
-		case b := <-batches:
-			if err := run.store(ctx, b); err != nil {
-				return err
+	workers, ctx := errgroup.WithContext(ctx)
+	reader := batchReader{lines: lines, parser: parser}
+	for lane := range reader.lanes {
+		batches := make(chan lineBatch)
+		reader.lanes[lane].out = batches
+		workers.Go(func() error {
+			for {
+				select {
+				case b, more := <-batches:
+					if !more {
+						return nil
+					}
+					if err := run.store(ctx, b); err != nil {
+						return err
+					}
+				case <-ctx.Done(): // the reader may hang in a pipe
+					return ctx.Err()
+				}
 			}
-			run.progress(run.report.Progress)
-		case err := <-ended:
-			return err
-		case <-ctx.Done(): // the reader may hang in a pipe
-			return ctx.Err()
-		}
+		})
 	}
-}
-
-func readBatches(ctx context.Context, lines lineReader, parser lineParser, out chan<- lineBatch) error {
-	b := lineBatch{skipped: make(map[Skip]int)}
-	send := func() error {
-		select {
-		case out <- b:
-			b = lineBatch{skipped: make(map[Skip]int)}
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	ended := make(chan error, 1)
+	go func() { ended <- reader.read(ctx) }()
+	if err := workers.Wait(); err != nil {
+		return err
 	}
-	for {
-		line, size, tooLong, err := lines.next()
-		if errors.Is(err, io.EOF) {
-			return send()
-		}
-		if err != nil {
-			return errors.Join(fmt.Errorf("stats: import: %w", err), send())
-		}
-		b.bytes, b.lines = b.bytes+int64(size), b.lines+1
-		if tooLong {
-			b.skipped[SkipTooLong]++
-		} else if v, skip := parser.parse(line); skip != "" {
-			b.skipped[skip]++
-		} else {
-			b.hashes, b.visits = append(b.hashes, sha256.Sum256(line)), append(b.visits, v)
-		}
-		if len(b.visits) == importBatch || b.lines == progressLines || b.bytes >= batchBytes {
-			if err := send(); err != nil {
-				return err
-			}
-		}
-	}
+	return <-ended
 }
 
 // store commits a batch: its lines and their events, both or neither.
@@ -229,6 +206,8 @@ func (run *importRun) store(ctx context.Context, b lineBatch) error {
 			return err
 		}
 	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
 	run.report.Bytes += b.bytes
 	run.report.Lines += b.lines
 	run.report.Imported += len(b.visits) - duplicates
@@ -238,58 +217,6 @@ func (run *importRun) store(ctx context.Context, b lineBatch) error {
 	if duplicates > 0 {
 		run.report.Skipped[SkipDuplicate] += duplicates
 	}
+	run.progress(run.report.Progress)
 	return nil
-}
-
-// claim returns the events of lines that are new. Of n lines of a hash that are
-// stored, some were met by this run already and lie behind; the others stand for
-// its next lines of that hash, which are duplicates and are marked as met.
-func (run *importRun) claim(ctx context.Context, tx pgx.Tx, hashes [][sha256.Size]byte, events []event) ([]event, error) {
-	q := run.write.sessions.q
-	if _, err := q.LockSiteImport(ctx, tx, run.site.ID, run.number); errors.Is(err, pgx.ErrNoRows) {
-		return nil, ErrSuperseded
-	} else if err != nil {
-		return nil, err
-	}
-	lines := make([][]byte, len(hashes))
-	for i := range hashes {
-		lines[i] = hashes[i][:]
-	}
-	rows, err := q.ListImportedLines(ctx, tx, run.site.ID, lines)
-	if err != nil {
-		return nil, err
-	}
-	unmet := make(map[[sha256.Size]byte][]int32)
-	next := make(map[[sha256.Size]byte]int32)
-	for _, row := range rows {
-		hash := [sha256.Size]byte(row.LineSha256)
-		next[hash] = row.Ordinal + 1
-		if row.Run != run.number {
-			unmet[hash] = append(unmet[hash], row.Ordinal)
-		}
-	}
-	met := dbsqlc.TouchImportedLinesParams{SiteID: run.site.ID, Run: run.number}
-	added := dbsqlc.InsertImportedLinesParams{SiteID: run.site.ID, Run: run.number}
-	var fresh []event
-	for i, hash := range hashes {
-		if known := unmet[hash]; len(known) > 0 {
-			met.Lines, met.Ordinals = append(met.Lines, lines[i]), append(met.Ordinals, known[0])
-			unmet[hash] = known[1:]
-			continue
-		}
-		added.Lines, added.Ordinals = append(added.Lines, lines[i]), append(added.Ordinals, next[hash])
-		next[hash]++
-		fresh = append(fresh, events[i])
-	}
-	if len(met.Lines) > 0 {
-		if err := q.TouchImportedLines(ctx, tx, met); err != nil {
-			return nil, err
-		}
-	}
-	if len(added.Lines) > 0 {
-		if err := q.InsertImportedLines(ctx, tx, added); err != nil {
-			return nil, err
-		}
-	}
-	return fresh, nil
 }

@@ -181,7 +181,7 @@ func bigLog(lines int) string {
 func TestABrokenOffImportIsCompletedByTheNext(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "UTC", importNow)
-	const lines = 2*importBatch + 500
+	const lines = 2*importLanes*importBatch + 500
 	file := bigLog(lines)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -189,10 +189,12 @@ func TestABrokenOffImportIsCompletedByTheNext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || report.Imported == 0 || report.Imported == lines {
 		t.Fatalf("broken off: %+v, %v", report, err)
 	}
-	if n := b.int(`select count(*) from events`); n != report.Imported {
-		t.Errorf("%d events, reported %d", n, report.Imported)
+	// Another lane may have committed without having been told.
+	done := b.int(`select count(*) from events`)
+	if done < report.Imported || done > lines {
+		t.Errorf("%d events, reported %d", done, report.Imported)
 	}
-	b.expectImport(file, Combined, lines-report.Imported, map[Skip]int{SkipDuplicate: report.Imported})
+	b.expectImport(file, Combined, lines-done, map[Skip]int{SkipDuplicate: done})
 	if n := b.int(`select count(*) from events`); n != lines {
 		t.Errorf("%d events of %d lines", n, lines)
 	}
