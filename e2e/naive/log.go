@@ -24,9 +24,12 @@ type Agent struct {
 type Log struct {
 	Domain   string                       // of the site: it and its subdomains are no referrers
 	Classify func(userAgent string) Agent // the one thing that needs a library
+	Common   bool                         // without referrers and user agents, in the common format
 	Skipped  map[string]int               // filled by Read: lines by reason
 	Counted  int                          // filled by Read: lines that became hits
 }
+
+var common = regexp.MustCompile(`^(\S+) \S+ .*?\[([^\]]+)\] "(\S+) ((?:[^"\\ ]|\\.)+)(?:[^"\\]|\\.)*" (\d{3}) \S+()()`)
 
 var combined = regexp.MustCompile(`^(\S+) \S+ .*?\[([^\]]+)\] "(\S+) ((?:[^"\\ ]|\\.)+)(?:[^"\\]|\\.)*" (\d{3}) \S+ "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)"`)
 
@@ -45,7 +48,7 @@ var isAsset = func() map[string]bool {
 	return set
 }()
 
-// Read turns a log in the combined format into pageviews.
+// Read turns a log into pageviews.
 func (l *Log) Read(r io.Reader) []Hit {
 	l.Skipped = map[string]int{}
 	var hits []Hit
@@ -67,11 +70,15 @@ func (l *Log) Read(r io.Reader) []Hit {
 }
 
 func (l *Log) line(text string) (Hit, string) {
-	m := combined.FindStringSubmatch(text)
+	format := combined
+	if l.Common {
+		format = common
+	}
+	m := format.FindStringSubmatch(text)
 	if m == nil {
 		return Hit{}, "malformed"
 	}
-	address, stamp, method, status := m[1], m[2], m[3], m[5]
+	address, stamp, method, status := strings.ToLower(m[1]), m[2], m[3], m[5]
 	target, referrer, userAgent := unescape(m[4]), unescape(m[6]), unescape(m[7])
 	at, err := time.Parse(stampLayout, stamp)
 	if err != nil {
@@ -90,7 +97,10 @@ func (l *Log) line(text string) (Hit, string) {
 	if userAgent == "-" {
 		userAgent = ""
 	}
-	agent := l.Classify(userAgent)
+	var agent Agent // who names none in a format without user agents is no bot
+	if !l.Common {
+		agent = l.Classify(userAgent)
+	}
 	if agent.Bot {
 		return Hit{}, "bot"
 	}

@@ -58,7 +58,7 @@ func imported(t *testing.T, in counting) counted {
 		t.Fatal(err)
 	}
 
-	log := naive.Log{Domain: in.domain, Classify: classifier(t)}
+	log := naive.Log{Domain: in.domain, Classify: classifier(t), Common: in.format == stats.Common}
 	read := log.Read
 	if in.format == stats.NDJSON {
 		read = log.ReadEvents

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -13,27 +14,45 @@ import (
 	"github.com/waypost/waypost/internal/stats"
 )
 
-// TestARealLogIsCountedToTheUnit needs the log that lies beside the checkout:
-// 10,000 lines of 17 to 20 May 2015, all at minute :05.
-func TestARealLogIsCountedToTheUnit(t *testing.T) {
+// TestRealLogsAreCountedToTheUnit needs the logs that lie beside the checkout:
+// 10,000 lines of 17 to 20 May 2015, all at minute :05, and 4,000 of 1 July 1995,
+// in their natural timing and without referrers and user agents.
+func TestRealLogsAreCountedToTheUnit(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", "apache_combined_10k.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, zone := range []string{"UTC", "America/New_York", "Asia/Kolkata"} {
-		t.Run(zone, func(t *testing.T) {
-			t.Parallel()
-			c := imported(t, counting{content: content, format: stats.Combined, domain: "semicomplete.com", rules: naive.Rules{Zone: location(t, zone)}})
-			c.mustAgree(t.Context(), t, naive.Window{From: "2015-05-17", To: "2015-05-20"})
-			for _, day := range []string{"2015-05-17", "2015-05-18", "2015-05-19", "2015-05-20"} {
-				c.mustAgree(t.Context(), t, naive.Window{From: day, To: day})
-			}
-			rapid.Check(t, func(rt *rapid.T) {
-				c.mustAgree(t.Context(), rt, windows(c.from, c.to, c.zone).Draw(rt, "window"))
+	for file, log := range map[string]struct {
+		format      stats.Format
+		domain      string
+		first, last string
+		zones       []string
+	}{
+		"apache_combined_10k.log": {stats.Combined, "semicomplete.com", "2015-05-17", "2015-05-20", []string{"UTC", "America/New_York", "Asia/Kolkata"}},
+		"nasa_common_4k.log":      {stats.Common, "ksc.nasa.gov", "1995-06-30", "1995-07-02", []string{"UTC", "America/New_York", "Pacific/Honolulu"}},
+	} {
+		content, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, zone := range log.zones {
+			t.Run(file+" in "+zone, func(t *testing.T) {
+				t.Parallel()
+				c := imported(t, counting{content: content, format: log.format, domain: log.domain, rules: naive.Rules{Zone: location(t, zone)}})
+				all := naive.Window{From: log.first, To: log.last}
+				for day, err := time.Parse(time.DateOnly, log.first); day.Format(time.DateOnly) <= log.last; day = day.AddDate(0, 0, 1) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					c.mustAgree(t.Context(), t, naive.Window{From: day.Format(time.DateOnly), To: day.Format(time.DateOnly)})
+				}
+				c.mustAgree(t.Context(), t, all)
+				rapid.Check(t, func(rt *rapid.T) {
+					c.mustAgree(t.Context(), rt, windows(c.from, c.to, c.zone).Draw(rt, "window"))
+				})
+				s := c.count.Summary(all)
+				if s.Pageviews == 0 || s.Sessions == 0 {
+					t.Errorf("%+v: the test shows nothing", s)
+				}
+				t.Logf("%s to %s in %s: %+v", log.first, log.last, zone, s)
 			})
-			s := c.count.Summary(naive.Window{From: "2015-05-17", To: "2015-05-20"})
-			t.Logf("17 to 20 May 2015 in %s: %+v", zone, s)
-		})
+		}
 	}
 }
