@@ -74,7 +74,7 @@ type codehostDelivery struct {
 // deliveryFailures are what a delivery can be refused with.
 func deliveryFailures() []error {
 	return []error{
-		webhook.ErrProvider, webhook.ErrSignature, errBodySize, errBodySlow, webhook.ErrStorage,
+		webhook.ErrProvider, webhook.ErrSignature, webhook.ErrTooLarge, errBodySlow, webhook.ErrStorage,
 		webhook.ErrPayload.With(map[string]string{"external_id": "It is longer than 255 characters."}),
 	}
 }

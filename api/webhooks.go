@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"time"
@@ -16,11 +15,12 @@ import (
 	"github.com/waypost/waypost/internal/webhook"
 )
 
-// DeliveryReceiver takes webhook deliveries in. BodyLimit returns
-// webhook.ErrProvider for an unknown provider; Receive returns a receipt only for
-// a delivery that is durable.
+// DeliveryReceiver takes webhook deliveries in. Admit returns
+// webhook.ErrProvider for an unknown provider, and the memory for a body of the
+// announced bytes, -1 when unknown; Receive returns a receipt only for a delivery
+// that is durable.
 type DeliveryReceiver interface {
-	BodyLimit(provider string) (int64, error)
+	Admit(provider string, announced int64) (*webhook.Intake, error)
 	Receive(ctx context.Context, in webhook.Inbound) (webhook.Receipt, error)
 	// Refuse counts and logs what was refused before Receive; it never waits.
 	Refuse(ctx context.Context, f webhook.Refusal)
@@ -53,19 +53,22 @@ func toReceipt(r webhook.Receipt) receipt {
 func receiveWebhook(s DeliveryReceiver) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		provider := chi.URLParam(r, "provider")
-		limit, err := s.BodyLimit(provider)
-		if err != nil {
+		refuse := func(err error) {
 			s.Refuse(r.Context(), webhook.Refusal{Provider: provider, Header: r.Header, Size: r.ContentLength, Err: err})
 			httpedge.WriteError(w, r, err)
-			return
 		}
-		body, err := readDelivery(w, r, limit)
+		intake, err := s.Admit(provider, r.ContentLength)
 		if err != nil {
-			s.Refuse(r.Context(), webhook.Refusal{Provider: provider, Header: r.Header, Size: r.ContentLength, Err: err})
-			httpedge.WriteError(w, r, err)
+			refuse(err)
 			return
 		}
-		got, err := s.Receive(r.Context(), webhook.Inbound{Provider: provider, Header: r.Header, Body: body})
+		body, err := readDelivery(w, r, intake)
+		if err != nil {
+			intake.Release()
+			refuse(err)
+			return
+		}
+		got, err := s.Receive(r.Context(), webhook.Inbound{Provider: provider, Header: r.Header, Body: body, Release: intake.Release})
 		if err != nil {
 			httpedge.WriteError(w, r, err)
 			return
@@ -83,19 +86,16 @@ func receiveWebhook(s DeliveryReceiver) http.Handler {
 
 // readDelivery returns the bytes as they came over the wire, whatever their
 // announced type or coding.
-func readDelivery(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength > limit {
-		return nil, errBodySize
-	}
+func readDelivery(w http.ResponseWriter, r *http.Request, intake *webhook.Intake) ([]byte, error) {
 	rc := http.NewResponseController(w)
 	// A writer without deadlines (a test's recorder) has no slow senders either.
 	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	switch _, tooLarge := errors.AsType[*http.MaxBytesError](err); {
-	case tooLarge:
-		return nil, errBodySize.Because(err)
+	body, err := intake.Read(r.Body)
+	switch {
+	case errors.Is(err, webhook.ErrTooLarge), errors.Is(err, webhook.ErrStorage):
+		return nil, err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errBodySlow.Because(err)
 	case err != nil:

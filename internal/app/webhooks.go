@@ -42,7 +42,7 @@ func (a *App) buildWebhooks(o Options) (*webhook.Receiver, *webhook.Alerts, erro
 	receiver, err := webhook.NewReceiver(webhook.Options{
 		DB: o.DB, Registry: registry, LookupSecret: o.LookupSecret, Logger: o.Logger,
 		Jobs: a.services.Queue, Retention: time.Duration(o.Config.Webhooks.RetentionDays) * 24 * time.Hour,
-		Metrics: a.metrics.Registerer(),
+		Metrics: a.metrics.Registerer(), BodyMemory: int64(o.Config.Webhooks.BodyMemory) << 20,
 	})
 	if err != nil {
 		return nil, nil, err

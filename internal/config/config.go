@@ -53,9 +53,10 @@ type Accounts struct {
 	RequireAdmin2FA bool          `env:"WAYPOST_REQUIRE_ADMIN_2FA" flag:"require-admin-2fa" for:"server" help:"Administrators without two-factor authentication can do nothing but set it up"`
 }
 
-// Webhooks are the settings of the retention of events, and of the alert about a
-// provider whose events keep failing.
+// Webhooks are the settings of the memory for deliveries, of the retention of
+// events, and of the alert about a provider whose events keep failing.
 type Webhooks struct {
+	BodyMemory    int    `env:"WAYPOST_WEBHOOK_BODY_MEMORY" flag:"webhook-body-memory" for:"server" envDefault:"0" help:"MiB of memory that the bodies of webhooks may take at any moment; more are refused with 503; 0 is 64, or twice the largest body_limit"`
 	AlertStreak   int    `env:"WAYPOST_WEBHOOK_ALERT_STREAK" flag:"webhook-alert-streak" for:"server" envDefault:"5" help:"How many of a provider's newest webhook events in a row must have failed for an alert"`
 	AlertURL      string `env:"WAYPOST_WEBHOOK_ALERT_URL" help:"Where the alert is posted, as a signed Standard Webhooks delivery; without it there is none"`
 	RetentionDays int    `env:"WAYPOST_WEBHOOK_RETENTION_DAYS" flag:"webhook-retention-days" for:"server" envDefault:"0" help:"After how many days the payloads of handled webhook events are emptied; their rows stay; 0 is never"`

@@ -112,6 +112,9 @@ func (c Config) validate() error {
 }
 
 func (w Webhooks) validate() error {
+	if w.BodyMemory < 0 || w.BodyMemory > 1<<20 {
+		return errors.New("WAYPOST_WEBHOOK_BODY_MEMORY must be 0 to 1048576 MiB")
+	}
 	if w.AlertStreak < 1 {
 		return errors.New("WAYPOST_WEBHOOK_ALERT_STREAK must be 1 or more")
 	}

@@ -43,6 +43,11 @@ type Options[T any] struct {
 	MaxBatchBytes, MaxQueuedBytes int
 	// FlushTimeout bounds one call of Flush; default 5 s.
 	FlushTimeout time.Duration
+	// MaxWait refuses new items while the oldest that waits has done so for longer:
+	// what can't be committed in time is better refused at once. 0 leaves it off.
+	MaxWait time.Duration
+	// Now is the clock of MaxWait; default time.Now.
+	Now func() time.Time
 	// Isolate reports whether err may be the fault of single items, so that the
 	// batch is tried again by halves and only the faulty items fail. The default
 	// is true for all but kind Unavailable and an ended context.
@@ -65,6 +70,9 @@ func (o Options[T]) withDefaults() Options[T] {
 	}
 	if o.FlushTimeout <= 0 {
 		o.FlushTimeout = 5 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Isolate == nil {
 		o.Isolate = func(err error) bool {
@@ -94,6 +102,7 @@ type Group[T, R any] struct {
 type entry[T, R any] struct {
 	item   T
 	size   int
+	at     time.Time       // when it began to wait
 	result chan outcome[R] // holds one, so that a flusher never waits for a caller
 }
 
@@ -122,7 +131,7 @@ func (g *Group[T, R]) Submit(ctx context.Context, item T) (R, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	e := &entry[T, R]{item: item, size: g.o.Size(item), result: make(chan outcome[R], 1)}
+	e := &entry[T, R]{item: item, size: g.o.Size(item), at: g.o.Now(), result: make(chan outcome[R], 1)}
 	if err := g.enqueue(e); err != nil {
 		return none, err
 	}
@@ -152,14 +161,31 @@ func (g *Group[T, R]) Close(ctx context.Context) error {
 	return nil
 }
 
-func (g *Group[T, R]) enqueue(e *entry[T, R]) error {
+// Accepts returns what Submit would return at once for an item of size bytes, nil
+// when that would be queued: a caller can ask before it does costly work.
+func (g *Group[T, R]) Accepts(size int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.accepts(size, g.o.Now())
+}
+
+func (g *Group[T, R]) accepts(size int, now time.Time) error {
 	switch waiting := len(g.queue); {
 	case g.closed:
 		return ErrClosed
-	case waiting >= g.o.MaxQueued, waiting > 0 && g.bytes+e.size > g.o.MaxQueuedBytes:
+	case waiting == 0:
+		return nil
+	case waiting >= g.o.MaxQueued, g.bytes+size > g.o.MaxQueuedBytes, g.o.MaxWait > 0 && now.Sub(g.queue[0].at) > g.o.MaxWait:
 		return ErrFull
+	}
+	return nil
+}
+
+func (g *Group[T, R]) enqueue(e *entry[T, R]) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.accepts(e.size, e.at); err != nil {
+		return err
 	}
 	g.queue = append(g.queue, e)
 	g.bytes += e.size

@@ -307,3 +307,48 @@ func TestAFlushThatMiscountsIsAnErrorForEveryone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWhatWouldWaitTooLongIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{gate: make(chan struct{})}
+		g := groupcommit.New(groupcommit.Options[int]{Flushers: 1, MaxBatch: 1, MaxWait: time.Second, FlushTimeout: time.Hour}, l.flush)
+		var callers sync.WaitGroup
+		submit := func(i int) {
+			callers.Go(func() {
+				if _, err := g.Submit(t.Context(), i); err != nil {
+					t.Errorf("Submit(%d) = %v", i, err)
+				}
+			})
+			synctest.Wait()
+		}
+		submit(0) // with the flusher
+		submit(1) // the oldest that waits
+		time.Sleep(time.Second)
+		submit(2)
+		time.Sleep(time.Nanosecond)
+		if _, err := g.Submit(t.Context(), 3); !errors.Is(err, groupcommit.ErrFull) {
+			t.Errorf("behind one that has waited too long: %v", err)
+		}
+		if err := g.Accepts(0); !errors.Is(err, groupcommit.ErrFull) {
+			t.Errorf("asked before: %v", err)
+		}
+		l.gate <- struct{}{}
+		synctest.Wait()
+		if err := g.Accepts(0); err != nil { // 2 is the oldest now
+			t.Errorf("once it has moved on: %v", err)
+		}
+		submit(4)
+		close(l.gate)
+		callers.Wait()
+		if err := g.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := g.Accepts(0); !errors.Is(err, groupcommit.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+		if diff := cmp.Diff([]int{0, 1, 2, 4}, l.stored()); diff != "" {
+			t.Errorf("stored (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -30,7 +30,12 @@ var (
 func (r *Receiver) dispatch(ctx context.Context, p identity.Principal, c claim) Status {
 	ctx = context.WithoutCancel(ctx)
 	done := make(chan Status, 1)
-	r.working.Go(func() { done <- r.handle(ctx, p, c) })
+	r.working.Go(func() {
+		if c.release != nil {
+			defer c.release()
+		}
+		done <- r.handle(ctx, p, c)
+	})
 	answer := time.NewTimer(r.o.AnswerAfter)
 	defer answer.Stop()
 	select {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/waypost/waypost/internal/webhook"
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
@@ -230,5 +232,65 @@ func TestAForwardWithoutAProperTargetIsRefused(t *testing.T) {
 	_, err = webhook.NewReceiver(webhook.Options{DB: f.db, Registry: needy, Logger: discard, LookupSecret: lookup})
 	if err == nil || errors.Is(err, webhook.ErrStorage) {
 		t.Errorf("retries without a queue: %v", err)
+	}
+}
+
+func TestAForwardsFirstJobIsStoredWithItsEvent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	to := newTarget(t, status(http.StatusOK))
+	binding, err := webhook.Forward(webhook.ForwardTarget{Provider: "payment", EventType: "paid", URL: to.URL, SecretEnv: "FORWARD_SECRET"},
+		webhook.ForwardOptions{LookupSecret: func(string) string { return forwardSecret }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crashing := f.receiver(t, setup{bindings: []webhook.Binding{binding}, change: crashAt(webhook.AfterStore)})
+	in := signed(t, "payment", "paid", "evt_1", `{}`)
+	if _, err := crashing.Receive(t.Context(), in); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	r := f.receiver(t, setup{bindings: []webhook.Binding{binding}})
+	if n := f.workJobs(t, r); n != 1 {
+		t.Errorf("%d jobs after a crash right behind the store", n)
+	}
+	again := mustReceive(t, r, in)
+	if rec := mustFind(t, r, again.ID); again.Status != webhook.Skipped || rec.Status != webhook.Processed {
+		t.Errorf("again %s, and the event is %s", again.Status, rec.Status)
+	}
+	if got := attempts(t, r, again.ID); got != "processed" {
+		t.Errorf("ledger: %s", got)
+	}
+}
+
+func TestAHundredConcurrentDuplicatesOfAForwardAreOneJob(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	to := newTarget(t, status(http.StatusOK))
+	r := f.forwarding(t, to.URL, map[string]string{"FORWARD_SECRET": forwardSecret}, webhook.Retry{})
+	in := signed(t, "payment", "paid", "evt_1", `{}`)
+	var mu sync.Mutex
+	answers := map[webhook.Status]int{}
+	var senders sync.WaitGroup
+	for range 100 {
+		senders.Go(func() {
+			got, err := r.Receive(t.Context(), in)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answers[got.Status]++
+		})
+	}
+	senders.Wait()
+	if diff := cmp.Diff(map[webhook.Status]int{webhook.Pending: 1, webhook.Skipped: 99}, answers); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	if n := f.count(t, `select count(*) from river_job`); n != 1 {
+		t.Errorf("%d jobs", n)
+	}
+	f.workJobs(t, r)
+	if len(to.requests) != 1 {
+		t.Errorf("%d requests to the target", len(to.requests))
 	}
 }

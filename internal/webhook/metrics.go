@@ -15,10 +15,11 @@ type metrics struct {
 	received, duplicates, conflicts, rejected *prometheus.CounterVec
 	handled                                   *prometheus.HistogramVec
 	dropped                                   prometheus.Counter
+	bodies                                    prometheus.GaugeFunc
 }
 
 // newMetrics makes the metrics and registers them, where there is a registerer.
-func newMetrics(to prometheus.Registerer, providers []Registration, streaks prometheus.Collector) (*metrics, error) {
+func newMetrics(to prometheus.Registerer, providers []Registration, streaks prometheus.Collector, bodies *bodyMemory) (*metrics, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "waypost", Subsystem: "webhook", Name: name, Help: help}, labels)
 	}
@@ -36,6 +37,9 @@ func newMetrics(to prometheus.Registerer, providers []Registration, streaks prom
 			Namespace: "waypost", Subsystem: "webhook", Name: "rejected_log_dropped_total",
 			Help: "Refused deliveries that are counted but missing in the log, because too many came at once or the database was away.",
 		}),
+		bodies: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "waypost", Subsystem: "webhook", Name: "body_bytes", Help: "Bytes of memory that deliveries' bodies take at this moment.",
+		}, func() float64 { return float64(bodies.held.Load()) }),
 	}
 	for _, p := range providers {
 		m.received.WithLabelValues(p.Name)
@@ -45,7 +49,7 @@ func newMetrics(to prometheus.Registerer, providers []Registration, streaks prom
 	if to == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.received, m.duplicates, m.conflicts, m.rejected, m.handled, m.dropped, streaks} {
+	for _, c := range []prometheus.Collector{m.received, m.duplicates, m.conflicts, m.rejected, m.handled, m.dropped, m.bodies, streaks} {
 		if err := to.Register(c); err != nil {
 			return nil, err
 		}

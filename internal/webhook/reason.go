@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/groupcommit"
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
@@ -12,23 +13,25 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonProvider    Reason = "unknown_provider"
-	ReasonNoSecret    Reason = "no_secret"
-	ReasonBadSecret   Reason = "bad_secret" // set, but no key of the provider's scheme
-	ReasonMissing     Reason = "signature_missing"
-	ReasonRepeated    Reason = "signature_repeated"
-	ReasonMalformed   Reason = "signature_malformed"
-	ReasonTooOld      Reason = "signature_too_old"
-	ReasonTooNew      Reason = "signature_too_new"
-	ReasonMismatch    Reason = "signature_mismatch"
-	ReasonVerifier    Reason = "verifier_refused" // a verifier that is a function
-	ReasonTooLarge    Reason = "body_too_large"
-	ReasonSlow        Reason = "body_too_slow"
-	ReasonIncomplete  Reason = "body_incomplete"
-	ReasonBody        Reason = "body_invalid"
-	ReasonField       Reason = "field_invalid"
-	ReasonExtractor   Reason = "extractor_failed"
-	ReasonUnavailable Reason = "storage_unavailable" // counted, but not logged: there is nowhere to
+	ReasonProvider   Reason = "unknown_provider"
+	ReasonNoSecret   Reason = "no_secret"
+	ReasonBadSecret  Reason = "bad_secret" // set, but no key of the provider's scheme
+	ReasonMissing    Reason = "signature_missing"
+	ReasonRepeated   Reason = "signature_repeated"
+	ReasonMalformed  Reason = "signature_malformed"
+	ReasonTooOld     Reason = "signature_too_old"
+	ReasonTooNew     Reason = "signature_too_new"
+	ReasonMismatch   Reason = "signature_mismatch"
+	ReasonVerifier   Reason = "verifier_refused" // a verifier that is a function
+	ReasonTooLarge   Reason = "body_too_large"
+	ReasonSlow       Reason = "body_too_slow"
+	ReasonIncomplete Reason = "body_incomplete"
+	ReasonBody       Reason = "body_invalid"
+	ReasonField      Reason = "field_invalid"
+	ReasonExtractor  Reason = "extractor_failed"
+	// Counted, but not logged: there is nowhere to, or no time.
+	ReasonCrowded     Reason = "crowded"
+	ReasonUnavailable Reason = "storage_unavailable"
 )
 
 // ErrIncomplete marks the cause of a body that ended before its announced length.
@@ -49,6 +52,8 @@ var reasons = []struct {
 	{signature.ErrMismatch, ReasonMismatch},
 	{ErrSignature, ReasonVerifier},
 	{ErrIncomplete, ReasonIncomplete},
+	{errCrowded, ReasonCrowded},
+	{groupcommit.ErrFull, ReasonCrowded},
 	{ErrStorage, ReasonUnavailable},
 }
 

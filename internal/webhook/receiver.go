@@ -59,6 +59,10 @@ type Options struct {
 	// Lease is how long an event that is being handled is nobody else's. It must
 	// exceed Budget; default Budget + 10 s.
 	Lease time.Duration
+	// BodyMemory bounds the bytes of bodies that are in memory at any moment, of all
+	// deliveries that are being read, stored or handled; more are refused. Default
+	// 64 MiB, or twice the largest body limit.
+	BodyMemory int64
 	// MaxTransactions bounds the transactions that are open for handlers, so that
 	// the pool is never theirs alone; default half the pool's connections.
 	MaxTransactions int
@@ -95,10 +99,12 @@ func (o Options) validate() error {
 		return errors.New("webhook: a binding needs jobs, and there is no queue for them")
 	case o.Retention < 0:
 		return errors.New("webhook: a negative retention")
+	case o.BodyMemory < 0:
+		return errors.New("webhook: a negative memory for bodies")
 	case o.Lease <= o.Budget:
 		return errors.New("webhook: a lease must exceed the handlers' time budget")
 	}
-	return nil
+	return o.Registry.checkMemory(o.BodyMemory)
 }
 
 func (o Options) withDefaults() Options {
@@ -111,6 +117,9 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.AnswerAfter, 8*time.Second)
 	orDefault(&o.StoreTimeout, 5*time.Second)
 	orDefault(&o.Lease, o.Budget+10*time.Second)
+	if o.BodyMemory == 0 && o.Registry != nil {
+		o.BodyMemory = o.Registry.defaultMemory()
+	}
 	if o.MaxTransactions <= 0 && o.DB != nil {
 		o.MaxTransactions = max(1, int(o.DB.Pool().Config().MaxConns)/2)
 	}
@@ -136,9 +145,11 @@ type Receiver struct {
 	o        Options
 	store    store
 	arrivals *groupcommit.Group[row, arrival]
+	forwards *groupcommit.Group[row, arrival] // arrivals that are left to jobs
 	outcomes *groupcommit.Group[outcome, bool]
 	rejected *rejectedLog
 	metrics  *metrics
+	memory   *bodyMemory
 	// transactions holds one entry for each that is open for a handler.
 	transactions chan struct{}
 
@@ -153,23 +164,18 @@ func NewReceiver(o Options) (*Receiver, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	r := &Receiver{o: o, transactions: make(chan struct{}, o.MaxTransactions),
+	r := &Receiver{o: o, transactions: make(chan struct{}, o.MaxTransactions), memory: newBodyMemory(o.BodyMemory),
 		store: store{db: o.DB, jobs: o.Jobs, lease: o.Lease, now: o.Now, newLease: uuid.NewRandom}}
 	var err error
-	if r.metrics, err = newMetrics(o.Metrics, o.Registry.Providers(), newStreakCollector(r)); err != nil {
+	if r.metrics, err = newMetrics(o.Metrics, o.Registry.Providers(), newStreakCollector(r), r.memory); err != nil {
 		return nil, fmt.Errorf("webhook: metrics: %w", err)
 	}
 	r.rejected = newRejectedLog(o, func(n int) { r.metrics.dropped.Add(float64(n)) })
-	r.arrivals = groupcommit.New(groupcommit.Options[row]{Size: row.size, FlushTimeout: o.StoreTimeout}, r.store.insert)
+	arrivals := groupcommit.Options[row]{Size: row.size, FlushTimeout: o.StoreTimeout, MaxWait: o.StoreTimeout / 5}
+	r.arrivals = groupcommit.New(arrivals, r.store.insert)
+	r.forwards = groupcommit.New(arrivals, r.store.insertForJobs)
 	r.outcomes = groupcommit.New(groupcommit.Options[outcome]{FlushTimeout: o.StoreTimeout}, r.store.record)
 	return r, nil
-}
-
-// BodyLimit returns the largest body in bytes that the provider may send, or
-// ErrProvider.
-func (r *Receiver) BodyLimit(provider string) (int64, error) {
-	p, err := r.o.Registry.Provider(provider)
-	return p.BodyLimit, err
 }
 
 // Receive verifies, stores and dispatches a delivery. The receipt says that it is
@@ -177,57 +183,83 @@ func (r *Receiver) BodyLimit(provider string) (int64, error) {
 // details, or ErrStorage. The end of ctx stops nothing: a sender that hangs up has
 // delivered all the same.
 func (r *Receiver) Receive(ctx context.Context, in Inbound) (Receipt, error) {
-	got, err := r.receive(ctx, in)
+	if in.Release == nil {
+		in.Release = func() {}
+	}
+	handling := false
+	defer func() {
+		if !handling {
+			in.Release()
+		}
+	}()
+	var got Receipt
+	var err error
+	got, handling, err = r.receive(ctx, in)
 	r.observe(ctx, in, got, err)
 	return got, err
 }
 
-func (r *Receiver) receive(ctx context.Context, in Inbound) (Receipt, error) {
+// receive reports also whether the delivery went to a handler, which then releases
+// it.
+func (r *Receiver) receive(ctx context.Context, in Inbound) (Receipt, bool, error) {
 	if !r.enter() {
-		return Receipt{}, ErrStorage.Because(groupcommit.ErrClosed)
+		return Receipt{}, false, ErrStorage.Because(groupcommit.ErrClosed)
 	}
 	defer r.working.Done()
 	ctx = context.WithoutCancel(ctx)
 
 	p, err := r.o.Registry.Provider(in.Provider)
 	if err != nil {
-		return Receipt{}, err
+		return Receipt{}, false, err
 	}
 	now := r.o.Now()
 	if err := r.verify(p, in, now); err != nil {
 		r.o.Logger.WarnContext(ctx, "webhook refused", "provider", p.Name, "reason", err)
-		return Receipt{}, ErrSignature.Because(err)
+		return Receipt{}, false, ErrSignature.Because(err)
 	}
 	event, err := r.read(p, in, now)
 	if err != nil {
-		return Receipt{}, err
+		return Receipt{}, false, err
 	}
-	_, bound := r.o.Registry.binding(event.Provider, event.Type)
-	stored, err := r.persist(ctx, event, bound)
+	binding, bound := r.o.Registry.binding(event.Provider, event.Type)
+	stored, err := r.persist(ctx, event, bound, binding.ByJob)
 	if err != nil {
-		r.o.Logger.ErrorContext(ctx, "webhook not stored", "provider", p.Name, "error", err)
-		return Receipt{}, ErrStorage.Because(err)
+		if !errors.Is(err, groupcommit.ErrFull) {
+			r.o.Logger.ErrorContext(ctx, "webhook not stored", "provider", p.Name, "error", err)
+		}
+		return Receipt{}, false, ErrStorage.Because(err)
 	}
 	receipt := Receipt{Status: Processed, ID: stored.id, EventType: event.Type, ExternalID: event.ExternalID}
+	if bound && !stored.duplicate {
+		if err := r.interrupt(AfterStore, event.ID); err != nil {
+			return Receipt{}, false, err
+		}
+	}
+	handling := false
 	switch {
 	case stored.duplicate:
 		receipt.Status = Skipped
-		if stored.differs {
-			r.metrics.conflicts.WithLabelValues(p.Name).Inc()
-			r.o.Logger.WarnContext(ctx, "webhook skipped with another body than the stored one", "provider", p.Name, "event", stored.id)
-		}
+		r.reportConflict(ctx, p, stored)
+	case bound && binding.ByJob:
+		receipt.Status = Pending
 	case bound:
-		if err := r.interrupt(AfterStore, event.ID); err != nil {
-			return Receipt{}, err
-		}
+		handling = true
 		principal := identity.FromContext(ctx)
 		principal.Kind, principal.ID = identity.KindProvider, p.Name
-		receipt.Status = r.dispatch(ctx, principal, claim{event: event, lease: stored.lease, tries: 1})
+		receipt.Status = r.dispatch(ctx, principal, claim{event: event, lease: stored.lease, tries: 1, release: in.Release})
 	}
 	if err := r.interrupt(AfterOutcome, event.ID); err != nil {
-		return Receipt{}, err
+		return Receipt{}, handling, err
 	}
-	return receipt, nil
+	return receipt, handling, nil
+}
+
+// reportConflict tells of a duplicate whose body is not the stored one.
+func (r *Receiver) reportConflict(ctx context.Context, p Registration, stored arrival) {
+	if stored.differs {
+		r.metrics.conflicts.WithLabelValues(p.Name).Inc()
+		r.o.Logger.WarnContext(ctx, "webhook skipped with another body than the stored one", "provider", p.Name, "event", stored.id)
+	}
 }
 
 // Close refuses new work and waits for the handlers that run, at most until ctx
@@ -247,7 +279,7 @@ func (r *Receiver) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		err = fmt.Errorf("webhook: handlers still running: %w", ctx.Err())
 	}
-	return errors.Join(err, r.arrivals.Close(ctx), r.outcomes.Close(ctx), r.rejected.close(ctx))
+	return errors.Join(err, r.arrivals.Close(ctx), r.forwards.Close(ctx), r.outcomes.Close(ctx), r.rejected.close(ctx))
 }
 
 // enter counts a piece of work in, unless the receiver is closing.
@@ -295,16 +327,22 @@ func (r *Receiver) read(p Registration, in Inbound, now time.Time) (Event, error
 	return e, r.interrupt(AfterExtract, id)
 }
 
-// persist makes the event durable: as pending under a lease when a handler will
-// run, as processed when there is none.
-func (r *Receiver) persist(ctx context.Context, e Event, dispatch bool) (arrival, error) {
+// persist makes the event durable: as processed when there is no handler, as
+// pending under a lease when one will run, and as pending with its first job when
+// that is a job's work. Jobs take a transaction of several statements, so they
+// hold up nobody else's.
+func (r *Receiver) persist(ctx context.Context, e Event, bound, byJob bool) (arrival, error) {
 	headers, err := json.Marshal(e.Header)
 	if err != nil {
 		return arrival{}, fmt.Errorf("webhook: headers: %w", err)
 	}
+	group := r.arrivals
+	if byJob {
+		group = r.forwards
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.StoreTimeout)
 	defer cancel()
-	stored, err := r.arrivals.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: dispatch})
+	stored, err := group.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: bound})
 	if err != nil {
 		return arrival{}, err
 	}

@@ -204,7 +204,7 @@ func (r *Receiver) Refuse(ctx context.Context, f Refusal) {
 		secret, label = p.Verifier.Headers(), p.Name
 	}
 	r.metrics.rejected.WithLabelValues(label, string(reason)).Inc()
-	if reason == ReasonUnavailable {
+	if reason == ReasonUnavailable || reason == ReasonCrowded {
 		return
 	}
 	id, err := uuid.NewV7()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
@@ -59,11 +60,47 @@ func (s *store) insert(ctx context.Context, rows []row) ([]arrival, error) {
 	if err != nil {
 		return nil, db.Translate(err)
 	}
+	return s.arrivals(ctx, rows, ids, lease), nil
+}
+
+// insertForJobs is insert for rows that are left to jobs: each new one gets its
+// first in the same transaction.
+func (s *store) insertForJobs(ctx context.Context, rows []row) ([]arrival, error) {
+	lease, err := s.newLease()
+	if err != nil {
+		return nil, fmt.Errorf("webhook: new lease: %w", err)
+	}
+	var ids []uuid.UUID
+	err = s.db.InTx(ctx, identity.System("webhooks"), func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		ids, err = s.queries.InsertWebhookEvents(ctx, tx, s.insertParams(rows, lease))
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		left := make([]outcome, len(ids))
+		for i, id := range ids {
+			left[i] = outcome{id: id, lease: lease, status: Pending, at: s.now(), deferred: true}
+		}
+		jobs, err := s.insertJobs(ctx, tx, left)
+		if err != nil {
+			return err
+		}
+		_, err = s.queries.RecordWebhookOutcomes(ctx, tx, recordParams(left, jobs))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.arrivals(ctx, rows, ids, lease), nil
+}
+
+// arrivals are what rows came to of which the new ones, now durable, are given.
+func (s *store) arrivals(ctx context.Context, rows []row, ids []uuid.UUID, lease uuid.UUID) []arrival {
 	isNew := make(map[uuid.UUID]bool, len(ids))
 	for _, id := range ids {
 		isNew[id] = true
 	}
-	// The new rows are durable, so what fails from here on concerns duplicates alone.
+	// What fails from here on concerns duplicates alone.
 	earlier, err := s.earlier(ctx, rows, isNew)
 	arrivals := make([]arrival, len(rows))
 	for i, r := range rows {
@@ -78,7 +115,7 @@ func (s *store) insert(ctx context.Context, rows []row) ([]arrival, error) {
 		}
 		arrivals[i] = arrival{id: first.ID, duplicate: true, differs: !bytes.Equal(first.RawSha256, r.sha256[:]), err: unknown}
 	}
-	return arrivals, nil
+	return arrivals
 }
 
 // insertParams sorts the rows by key: two batches that share keys take their

@@ -24,6 +24,8 @@ type claim struct {
 	job   int64 // the job that works on it; 0 for none
 	// started is when its handling began, on the receiver's clock.
 	started time.Time
+	// release, when set, is called when the handling is over.
+	release func()
 }
 
 // claimStale takes up to limit pending events whose lease ran out, and which were

@@ -55,6 +55,9 @@ type Inbound struct {
 	Provider string
 	Header   http.Header
 	Body     []byte // belongs to the receiver from now on
+	// Release, when set, is called once nothing refers to Body any more: a handler
+	// may have it for longer than Receive takes.
+	Release func()
 }
 
 // Receipt is the answer to a delivery that is durable.
@@ -94,6 +97,7 @@ const MaxInlineBody = 16 << 10
 var (
 	ErrProvider  = fault.New(fault.NotFound, "provider_not_found", "No webhook provider is registered under this name.")
 	ErrSignature = fault.New(fault.Unauthenticated, "invalid_signature", "The delivery's signature is missing or not valid.")
+	ErrTooLarge  = fault.New(fault.TooLarge, fault.CodePayloadTooLarge, "The delivery's body is larger than its provider may send.")
 	ErrPayload   = fault.New(fault.Malformed, "invalid_payload", "The delivery cannot be read; see details.")
 	ErrStorage   = fault.New(fault.Unavailable, "storage_unavailable", "The delivery could not be stored. Send it again shortly.").After(5 * time.Second)
 
