@@ -17,6 +17,7 @@ import (
 	"github.com/waypost/waypost/internal/webhook"
 )
 
+// Case 64.
 func TestDeliveriesAreAdministeredByAdministratorsOnly(t *testing.T) {
 	t.Parallel()
 	h := newHooks(t, nil)
@@ -157,6 +158,7 @@ func TestTheListFiltersAndPages(t *testing.T) {
 	}
 }
 
+// Case 61.
 func TestReplayAnswersTheEventWithItsNewOutcome(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool

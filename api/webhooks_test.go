@@ -296,6 +296,7 @@ func TestABodyIsTakenWholeUpToItsLimitHoweverItIsSent(t *testing.T) {
 	}
 }
 
+// Case 21.
 func TestAnUnknownProviderIsAnsweredBeforeTheBodyIsSent(t *testing.T) {
 	t.Parallel()
 	h := newHooks(t, nil)
@@ -305,6 +306,7 @@ func TestAnUnknownProviderIsAnsweredBeforeTheBodyIsSent(t *testing.T) {
 	}
 }
 
+// Case 30.
 func TestABodySlowerThanTenSecondsIs408(t *testing.T) {
 	t.Parallel()
 	h := newHooks(t, nil)
@@ -347,6 +349,7 @@ func TestWithoutADatabaseADeliveryIs503WithRetryAfter(t *testing.T) {
 	}
 }
 
+// Case 48.
 func TestAHundredDuplicatesOverHTTPAreAHundredTimes200(t *testing.T) {
 	t.Parallel()
 	h := newHooks(t, nil, webhook.Handle("payment", "", func(context.Context, *webhook.Delivery) error { return nil }))
@@ -383,6 +386,7 @@ func TestAHundredDuplicatesOverHTTPAreAHundredTimes200(t *testing.T) {
 	}
 }
 
+// Case 57.
 func TestAHangUpDuringTheHandlerLosesNothing(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan struct{}), make(chan struct{})

@@ -291,6 +291,7 @@ func TestADatabaseThatDiesUnderAHandlerLeavesTheEventToTheSweep(t *testing.T) {
 	}
 }
 
+// Case 63.
 func TestAnEventWhoseHandlerIsGoneIsProcessedBySweeping(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

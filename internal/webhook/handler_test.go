@@ -19,6 +19,7 @@ type brokenError struct{ text *string }
 
 func (e *brokenError) Error() string { return *e.text } // panics on its nil text
 
+// Case 55.
 func TestAHandlersEffectExistsIfAndOnlyIfTheEventIsProcessed(t *testing.T) {
 	t.Parallel()
 	exec := func(sql string, args ...any) func(context.Context, pgx.Tx) error {
@@ -97,6 +98,7 @@ func savepoint(ctx context.Context, tx pgx.Tx) error {
 	return inner.Rollback(ctx)
 }
 
+// Case 56.
 func TestAHandlersErrorIsStoredAsTextThatPostgreSQLTakes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -139,6 +141,7 @@ func TestTheExactBindingComesBeforeTheCatchAll(t *testing.T) {
 	}
 }
 
+// Case 57.
 func TestASlowHandlerIsAnsweredAsPendingAndWorksOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -222,6 +225,7 @@ func TestAnOverrunFailsTheEventAndItsLateEffectIsRolledBack(t *testing.T) {
 	}
 }
 
+// Case 59; with processes, TestTwoInstancesKeepThePromisesThroughARollingRestart.
 func TestCloseWaitsForHandlersAndRefusesNewWork(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -236,6 +236,7 @@ func (w *world) checkEffects(t *testing.T) {
 	}
 }
 
+// Case 58.
 func TestAProcessKilledAtAnyBoundaryLosesNothingAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	for _, boundary := range []webhook.Boundary{
@@ -268,6 +269,7 @@ func TestAProcessKilledAtAnyBoundaryLosesNothingAndRepeatsNothing(t *testing.T) 
 	}
 }
 
+// Case 58.
 func TestAProcessKilledAtRandomInstantsUnderLoadLosesNothingAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -286,6 +288,7 @@ func TestAProcessKilledAtRandomInstantsUnderLoadLosesNothingAndRepeatsNothing(t 
 	p.stop(t)
 }
 
+// Case 59.
 func TestTwoInstancesKeepThePromisesThroughARollingRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

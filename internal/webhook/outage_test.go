@@ -52,6 +52,7 @@ func newCluster(t *testing.T) (*embedded.Server, func(), func()) {
 	return server, stop, start
 }
 
+// Case 52, with the server itself.
 func TestADatabaseThatIsStoppedUnderLoadIsA503AndThenEverythingGoesOn(t *testing.T) {
 	t.Parallel()
 	server, stop, start := newCluster(t)

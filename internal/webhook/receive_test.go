@@ -94,6 +94,7 @@ func TestADuplicateIsSkippedAndNamesTheStoredEvent(t *testing.T) {
 	}
 }
 
+// Case 48.
 func TestAHundredConcurrentDuplicatesAreOneRowAndOneDispatch(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -129,6 +130,7 @@ func TestAHundredConcurrentDuplicatesAreOneRowAndOneDispatch(t *testing.T) {
 	}
 }
 
+// Case 51.
 func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -166,6 +168,7 @@ func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 	}
 }
 
+// Case 52.
 func TestWithoutItsDatabaseADeliveryIsRefusedAndNotHandled(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/waypost/waypost/internal/webhook"
 )
 
+// Case 70.
 func TestABadRegistrationIsNamedAtStartUp(t *testing.T) {
 	t.Parallel()
 	provider := func(change func(*webhook.Registration)) []webhook.Registration {

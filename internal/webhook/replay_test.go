@@ -55,6 +55,7 @@ func TestAReplayRunsTheHandlerOnTheStoredBytesAndRecordsTheOutcome(t *testing.T)
 	}
 }
 
+// Case 61.
 func TestAProcessedEventIsReplayedOnlyByForce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -77,6 +78,7 @@ func TestAProcessedEventIsReplayedOnlyByForce(t *testing.T) {
 	}
 }
 
+// Cases 61 and 62: a replay that races the first dispatch is in flight.
 func TestAPendingEventIsReplayedOnlyOnceItIsStale(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -103,6 +105,18 @@ func TestAPendingEventIsReplayedOnlyOnceItIsStale(t *testing.T) {
 	close(release)
 }
 
+// Case 63.
+func TestAFailedEventWhoseHandlerIsGoneIsProcessedByAReplay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	failed := store(t, f, failing, webhook.Failed)
+	rec, err := f.receiver(t, setup{}).Replay(t.Context(), failed.ID, false)
+	if err != nil || rec.Status != webhook.Processed || rec.RetryCount != 1 || rec.HandlerError != "" {
+		t.Errorf("%+v, %v", rec, err)
+	}
+}
+
+// Case 60.
 func TestOfAHundredConcurrentReplaysOneRuns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -136,6 +150,7 @@ func TestOfAHundredConcurrentReplaysOneRuns(t *testing.T) {
 	}
 }
 
+// Case 65.
 func TestTheRetryCountStopsAtTheEndOfItsRange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

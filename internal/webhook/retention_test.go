@@ -8,6 +8,7 @@ import (
 	"github.com/waypost/waypost/internal/webhook"
 )
 
+// Case 63: a payload that is gone.
 func TestAfterItsRetentionAnEventIsEmptyButStillKnown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
