@@ -49,7 +49,11 @@ func SendWebhook(ctx context.Context, c config.Config, o SendOptions) (Answer, e
 	}
 	provider, err := registry.Provider(o.Provider)
 	if err != nil {
-		return Answer{}, fmt.Errorf("%w (%q)", err, o.Provider)
+		var names []string
+		for _, p := range registry.Providers() {
+			names = append(names, p.Name)
+		}
+		return Answer{}, fmt.Errorf("%w (%q; there are %s)", err, o.Provider, strings.Join(names, ", "))
 	}
 	env, err := readDevEnv(c.DataDir)
 	if err != nil {

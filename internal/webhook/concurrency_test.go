@@ -241,3 +241,37 @@ func TestCase54ADeliveryWhoseCommitIsUnknownIsRefusedThenSkippedAndHandledOnce(t
 		t.Errorf("%d effects", n)
 	}
 }
+
+func TestWhatCouldNotBeStoredInTimeIsRefusedAtOnceAndWhatWaitsIsStored(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := f.receiver(t, setup{change: func(o *webhook.Options) { o.StoreTimeout = 10 * time.Second }})
+	f.exec(t, `begin`)
+	f.exec(t, `lock table webhook_events in exclusive mode`)
+	var senders sync.WaitGroup
+	for i := range 10 { // more than are stored at a time
+		senders.Go(func() {
+			if _, err := r.Receive(t.Context(), signed(t, "payment", "paid", eventID(i), `{}`)); err != nil {
+				t.Errorf("one that waits: %v", err)
+			}
+		})
+	}
+	refused := within(patience, func() bool {
+		in, err := r.Admit("payment", 2)
+		if err == nil {
+			in.Release()
+		}
+		return errors.Is(err, webhook.ErrStorage)
+	})
+	if !refused {
+		t.Error("a delivery is let in while others wait and wait")
+	}
+	f.exec(t, `commit`)
+	senders.Wait()
+	if n := f.count(t, `select count(*) from webhook_events`); n != 10 {
+		t.Errorf("%d rows", n)
+	}
+	if _, err := r.Admit("payment", 2); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
