@@ -245,7 +245,7 @@ func TestCase54ADeliveryWhoseCommitIsUnknownIsRefusedThenSkippedAndHandledOnce(t
 func TestWhatCouldNotBeStoredInTimeIsRefusedAtOnceAndWhatWaitsIsStored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	r := f.receiver(t, setup{change: func(o *webhook.Options) { o.StoreTimeout = 10 * time.Second }})
+	r := f.receiver(t, setup{change: func(o *webhook.Options) { o.StoreTimeout, o.MaxQueueWait = patience, 100*time.Millisecond }})
 	f.exec(t, `begin`)
 	f.exec(t, `lock table webhook_events in exclusive mode`)
 	var senders sync.WaitGroup

@@ -56,6 +56,9 @@ type Options struct {
 	// StoreTimeout bounds the wait for the database to store a delivery or an
 	// outcome; default 5 s.
 	StoreTimeout time.Duration
+	// MaxQueueWait refuses deliveries while an earlier one has waited for longer to
+	// be stored; default 1 s.
+	MaxQueueWait time.Duration
 	// Lease is how long an event that is being handled is nobody else's. It must
 	// exceed Budget; default Budget + 10 s.
 	Lease time.Duration
@@ -116,6 +119,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.Budget, 10*time.Second)
 	orDefault(&o.AnswerAfter, 8*time.Second)
 	orDefault(&o.StoreTimeout, 5*time.Second)
+	orDefault(&o.MaxQueueWait, time.Second)
 	orDefault(&o.Lease, o.Budget+10*time.Second)
 	if o.BodyMemory == 0 && o.Registry != nil {
 		o.BodyMemory = o.Registry.defaultMemory()
@@ -171,7 +175,7 @@ func NewReceiver(o Options) (*Receiver, error) {
 		return nil, fmt.Errorf("webhook: metrics: %w", err)
 	}
 	r.rejected = newRejectedLog(o, func(n int) { r.metrics.dropped.Add(float64(n)) })
-	arrivals := groupcommit.Options[row]{Size: row.size, FlushTimeout: o.StoreTimeout, MaxWait: o.StoreTimeout / 5}
+	arrivals := groupcommit.Options[row]{Size: row.size, FlushTimeout: o.StoreTimeout, MaxWait: o.MaxQueueWait}
 	r.arrivals = groupcommit.New(arrivals, r.store.insert)
 	r.forwards = groupcommit.New(arrivals, r.store.insertForJobs)
 	r.outcomes = groupcommit.New(groupcommit.Options[outcome]{FlushTimeout: o.StoreTimeout}, r.store.record)
