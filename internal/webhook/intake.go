@@ -177,3 +177,18 @@ func (in *Intake) keep(n int64) {
 // Release gives the memory back: the body is referred to no more. Further calls do
 // nothing.
 func (in *Intake) Release() { in.keep(0) }
+
+// hold is the duty to release a body: Receive's, until a handler takes it over.
+type hold struct{ release func() }
+
+func (h *hold) take() func() {
+	release := h.release
+	h.release = nil
+	return release
+}
+
+func (h *hold) end() {
+	if h.release != nil {
+		h.release()
+	}
+}

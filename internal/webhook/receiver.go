@@ -187,43 +187,33 @@ func NewReceiver(o Options) (*Receiver, error) {
 // details, or ErrStorage. The end of ctx stops nothing: a sender that hangs up has
 // delivered all the same.
 func (r *Receiver) Receive(ctx context.Context, in Inbound) (Receipt, error) {
-	if in.Release == nil {
-		in.Release = func() {}
-	}
-	handling := false
-	defer func() {
-		if !handling {
-			in.Release()
-		}
-	}()
-	var got Receipt
-	var err error
-	got, handling, err = r.receive(ctx, in)
+	h := hold{in.Release}
+	defer h.end()
+	got, err := r.receive(ctx, in, &h)
 	r.observe(ctx, in, got, err)
 	return got, err
 }
 
-// receive reports also whether the delivery went to a handler, which then releases
-// it.
-func (r *Receiver) receive(ctx context.Context, in Inbound) (Receipt, bool, error) {
+// receive leaves h to the handler, where it starts one.
+func (r *Receiver) receive(ctx context.Context, in Inbound, h *hold) (Receipt, error) {
 	if !r.enter() {
-		return Receipt{}, false, ErrStorage.Because(groupcommit.ErrClosed)
+		return Receipt{}, ErrStorage.Because(groupcommit.ErrClosed)
 	}
 	defer r.working.Done()
 	ctx = context.WithoutCancel(ctx)
 
 	p, err := r.o.Registry.Provider(in.Provider)
 	if err != nil {
-		return Receipt{}, false, err
+		return Receipt{}, err
 	}
 	now := r.o.Now()
 	if err := r.verify(p, in, now); err != nil {
 		r.o.Logger.WarnContext(ctx, "webhook refused", "provider", p.Name, "reason", err)
-		return Receipt{}, false, ErrSignature.Because(err)
+		return Receipt{}, ErrSignature.Because(err)
 	}
 	event, err := r.read(p, in, now)
 	if err != nil {
-		return Receipt{}, false, err
+		return Receipt{}, err
 	}
 	binding, bound := r.o.Registry.binding(event.Provider, event.Type)
 	stored, err := r.persist(ctx, event, bound, binding.ByJob)
@@ -231,15 +221,14 @@ func (r *Receiver) receive(ctx context.Context, in Inbound) (Receipt, bool, erro
 		if !errors.Is(err, groupcommit.ErrFull) {
 			r.o.Logger.ErrorContext(ctx, "webhook not stored", "provider", p.Name, "error", err)
 		}
-		return Receipt{}, false, ErrStorage.Because(err)
+		return Receipt{}, ErrStorage.Because(err)
 	}
 	receipt := Receipt{Status: Processed, ID: stored.id, EventType: event.Type, ExternalID: event.ExternalID}
 	if bound && !stored.duplicate {
 		if err := r.interrupt(AfterStore, event.ID); err != nil {
-			return Receipt{}, false, err
+			return Receipt{}, err
 		}
 	}
-	handling := false
 	switch {
 	case stored.duplicate:
 		receipt.Status = Skipped
@@ -247,15 +236,14 @@ func (r *Receiver) receive(ctx context.Context, in Inbound) (Receipt, bool, erro
 	case bound && binding.ByJob:
 		receipt.Status = Pending
 	case bound:
-		handling = true
 		principal := identity.FromContext(ctx)
 		principal.Kind, principal.ID = identity.KindProvider, p.Name
-		receipt.Status = r.dispatch(ctx, principal, claim{event: event, lease: stored.lease, tries: 1, release: in.Release})
+		receipt.Status = r.dispatch(ctx, principal, claim{event: event, lease: stored.lease, tries: 1, release: h.take()})
 	}
 	if err := r.interrupt(AfterOutcome, event.ID); err != nil {
-		return Receipt{}, handling, err
+		return Receipt{}, err
 	}
-	return receipt, handling, nil
+	return receipt, nil
 }
 
 // reportConflict tells of a duplicate whose body is not the stored one.
