@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,8 +27,8 @@ const (
 	// bytes.
 	overloadConns = 3000
 	overloadBody  = 48 << 10
-	// overloadGrowth is the most that memory may take from a sixth of the time on, of
-	// the most before: what there is at one moment depends on the garbage collector.
+	// overloadGrowth is the most that the median memory of the last sixth of the time
+	// may be of the first's: what there is at one moment is the garbage collector's.
 	overloadGrowth = 1.1
 	overloadSample = 250 * time.Millisecond
 	overloadSteps  = 12
@@ -55,7 +56,7 @@ func overloadFigure(ctx context.Context, w *world) error {
 			}
 		})
 	}
-	var early, late int64 // the most memory in the first sixth of the time, and afterwards
+	var samples []int64
 	started := time.Now()
 	sample := time.NewTicker(overloadSample)
 	defer sample.Stop()
@@ -66,12 +67,8 @@ func overloadFigure(ctx context.Context, w *world) error {
 		case <-sample.C:
 		}
 		memory := residentMemory(w.service)
+		samples = append(samples, memory)
 		passed := time.Since(started)
-		if passed < w.overload/6 {
-			early = max(early, memory)
-		} else {
-			late = max(late, memory)
-		}
 		if passed >= w.overload/overloadSteps*time.Duration(step+1) {
 			step++
 			fmt.Printf("   %3.0f s: %d MiB resident, %d stored, %d refused with 503, %d others\n",
@@ -83,9 +80,11 @@ func overloadFigure(ctx context.Context, w *world) error {
 	if err := w.owner.QueryRow(ctx, `select count(*) from webhook_events where status = 'processed'`).Scan(&rows); err != nil {
 		return err
 	}
-	growth := float64(late) / float64(max(early, 1))
-	fmt.Printf("   %d answers 200, %d rows, %d other answers %s; memory at most %d MiB, %.2f of the most in the first sixth of the time (<= %.1f) %s\n",
-		o.stored.Load(), rows, o.other.Load(), verdict(rows >= o.stored.Load() && o.other.Load() == 0), max(early, late)>>20, growth, overloadGrowth, verdict(growth <= overloadGrowth))
+	sixth := len(samples) / 6
+	first, last := median(samples[:sixth]), median(samples[len(samples)-sixth:])
+	growth := float64(last) / float64(max(first, 1))
+	fmt.Printf("   %d answers 200, %d rows, %d other answers %s; memory: median %d MiB in the first sixth of the time, %d MiB in the last, %.2f (<= %.1f) %s; never more than %d MiB\n",
+		o.stored.Load(), rows, o.other.Load(), verdict(rows >= o.stored.Load() && o.other.Load() == 0), first>>20, last>>20, growth, overloadGrowth, verdict(growth <= overloadGrowth), slices.Max(samples)>>20)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -123,9 +124,8 @@ func ask(ctx context.Context, url, key string) (time.Duration, error) {
 	return took, nil
 }
 
-func median(times []time.Duration) time.Duration {
-	sorted := slices.Sorted(slices.Values(times))
-	return sorted[len(sorted)/2]
+func median[T cmp.Ordered](of []T) T {
+	return slices.Sorted(slices.Values(of))[len(of)/2]
 }
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
