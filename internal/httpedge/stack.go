@@ -205,7 +205,10 @@ func logRequests(logger *slog.Logger, now func() time.Time) func(http.Handler) h
 			ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 			defer func() {
 				level := slog.LevelInfo
-				if ww.Status() >= http.StatusInternalServerError {
+				switch status := ww.Status(); {
+				case status == http.StatusServiceUnavailable: // said on purpose, and often when it is
+					level = slog.LevelWarn
+				case status >= http.StatusInternalServerError:
 					level = slog.LevelError
 				}
 				if !logger.Enabled(r.Context(), level) {
