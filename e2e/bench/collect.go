@@ -22,7 +22,7 @@ import (
 
 const (
 	collectConns  = 128 // of browsers
-	batchConns    = 8   // of servers
+	batchConns    = 16  // of servers
 	batchEvents   = 500
 	collectRounds = 3
 	collectLeast  = 0.3

@@ -7,6 +7,7 @@
 package apidoc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -140,7 +141,7 @@ func (d *Docs) generate() (*edition, error) {
 			written, err := writer()
 			mu.Lock()
 			defer mu.Unlock()
-			e.forms[form] = written
+			e.forms[form] = bytes.Clone(written) // without the room that its buffer grew to
 			return err
 		})
 	}

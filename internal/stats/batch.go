@@ -29,7 +29,7 @@ const (
 	maxEventID = 200
 	// batchesQueued is how many batches may wait to be stored, batchesTogether how
 	// many share a transaction.
-	batchesQueued, batchesTogether = 64, 4
+	batchesQueued, batchesTogether = 64, 8
 )
 
 // Reported is an event that a server tells of.

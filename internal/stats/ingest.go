@@ -103,7 +103,7 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 		return nil, err
 	}
 	i.collect = groupcommit.New(groupcommit.Options[event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, Size: eventSize}, i.flush)
-	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{MaxBatch: batchesTogether, MaxQueued: batchesQueued, Size: reportedSize}, i.flushBatches)
+	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{Flushers: 3, MaxBatch: batchesTogether, MaxQueued: batchesQueued, Size: reportedSize}, i.flushBatches)
 	i.drops = newDropGroup(i.o.DB, i.write.sessions.q)
 	i.refused = newRefusals(i.o.DB, i.write.sessions.q, i.o.Sites, i.o.RefusedEvery)
 	return i, nil

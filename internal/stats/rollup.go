@@ -112,7 +112,7 @@ const (
 	// foldVisitors is how many visitors are folded in one transaction.
 	foldVisitors = 1000
 	// foldPass is how many visitors one call of FoldBusy takes on.
-	foldPass = 8000
+	foldPass = 4000
 )
 
 // QueueDue queues a job for each day that SealDue would seal, in a lane of their

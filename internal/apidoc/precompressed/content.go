@@ -64,14 +64,14 @@ func New(body []byte, header http.Header) *Content {
 }
 
 // Stored serves an asset that is kept in both codings; sum names its content. The
-// plain bytes, which must be intact, are unpacked once: for the first client that
-// takes neither.
-func Stored(br, gz []byte, sum string, header http.Header) *Content {
+// bytes, which must be intact, are read for the first client that asks for them, and
+// the plain ones unpacked.
+func Stored(br, gz func() []byte, sum string, header http.Header) *Content {
 	c := newContent(sum, header)
-	c.add("br", func() []byte { return br })
-	c.add("gzip", func() []byte { return gz })
+	c.add("br", br)
+	c.add("gzip", gz)
 	c.add("", func() []byte {
-		r, err := gzip.NewReader(bytes.NewReader(gz))
+		r, err := gzip.NewReader(bytes.NewReader(gz()))
 		if err != nil {
 			panic("precompressed: a stored asset is damaged: " + err.Error())
 		}

@@ -16,11 +16,15 @@ import (
 
 var text = strings.Repeat("all work and no play\n", 200)
 
+func bodyOf(c *Content, coding string) func() []byte {
+	return func() []byte { return c.variants[coding].whole().body }
+}
+
 func both(t *testing.T) map[string]*Content {
 	t.Helper()
 	header := http.Header{"Content-Type": {"text/plain"}, "Cache-Control": {"no-cache"}}
 	fresh := New([]byte(text), header)
-	return map[string]*Content{"new": fresh, "stored": Stored(fresh.variants["br"].whole().body, fresh.variants["gzip"].whole().body, "sum", header)}
+	return map[string]*Content{"new": fresh, "stored": Stored(bodyOf(fresh, "br"), bodyOf(fresh, "gzip"), "sum", header)}
 }
 
 func ask(c *Content, method string, header http.Header) *httptest.ResponseRecorder {

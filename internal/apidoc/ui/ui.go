@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net/http"
 	"path"
 	"strings"
@@ -107,15 +108,23 @@ func (u *UI) addThirdParty(directory string) error {
 		return fmt.Errorf("%s/origin.json: %w", directory, err)
 	}
 	for _, f := range record.Files {
-		br, err := docsui.Files.ReadFile(directory + "/" + f.Name + ".br")
-		if err != nil {
-			return err
+		stored := func(ending string) func() []byte {
+			return func() []byte {
+				b, err := docsui.Files.ReadFile(directory + "/" + f.Name + ending)
+				if err != nil {
+					panic(err) // found at start, and the files are in the binary
+				}
+				return b
+			}
 		}
-		gz, err := docsui.Files.ReadFile(directory + "/" + f.Name + ".gz")
-		if err != nil {
-			return err
+		for _, ending := range []string{".br", ".gz"} {
+			if _, err := fs.Stat(docsui.Files, directory+"/"+f.Name+ending); err != nil {
+				return err
+			}
 		}
-		u.add(f.Name, f.SHA256, func(h http.Header) *precompressed.Content { return precompressed.Stored(br, gz, f.SHA256, h) })
+		u.add(f.Name, f.SHA256, func(h http.Header) *precompressed.Content {
+			return precompressed.Stored(stored(".br"), stored(".gz"), f.SHA256, h)
+		})
 	}
 	return nil
 }
