@@ -224,7 +224,8 @@ func runPlain(ctx context.Context, dir string) error {
 		return err
 	}
 	fmt.Println(l.Addr())
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	// With the connection limits of any server that strangers reach: they cost both alike.
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 45 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
 	context.AfterFunc(ctx, func() { _ = s.Close() })
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err

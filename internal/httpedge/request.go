@@ -51,7 +51,7 @@ func identify(newID func() string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			id := r.Header.Get("X-Request-Id")
-			if !saneID.MatchString(id) {
+			if id == "" || !saneID.MatchString(id) {
 				id = newID()
 			}
 			w.Header().Set("X-Request-Id", id)
