@@ -201,22 +201,11 @@ func sendBatches(conn net.Conn, s loadedSite, seed uint64, deadline time.Time) (
 
 // accepted reads one answer, which has no body.
 func accepted(r *bufio.Reader) error {
-	status, err := r.ReadSlice('\n')
-	if err != nil {
-		return err
+	h, err := readHead(r)
+	if err == nil && h.status != http.StatusAccepted {
+		err = fmt.Errorf("answered %d", h.status)
 	}
-	if !strings.HasPrefix(string(status), "HTTP/1.1 202") {
-		return fmt.Errorf("answered %s", status)
-	}
-	for {
-		line, err := r.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		if len(line) == 2 {
-			return nil
-		}
-	}
+	return err
 }
 
 // copyRows is the limit: it copies the rows that a site's events became, as those

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +15,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -149,29 +147,14 @@ func (r request) repeat(ctx context.Context, d time.Duration) (rate, error) {
 
 // read takes one answer, which must be 200 with a body of the size expected.
 func (r request) read(answers *bufio.Reader) error {
-	status, err := answers.ReadSlice('\n')
+	h, err := readHead(answers)
 	if err != nil {
 		return err
 	}
-	ok, length := strings.HasPrefix(string(status), "HTTP/1.1 200"), -1
-	for {
-		line, err := answers.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		if len(line) == 2 {
-			break
-		}
-		if value, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
-			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return err
-			}
-		}
+	if h.status != http.StatusOK || h.length != r.size {
+		return fmt.Errorf("answered %d with %d bytes where 200 with %d were expected", h.status, h.length, r.size)
 	}
-	if !ok || length != r.size {
-		return fmt.Errorf("answered %d bytes where %d were expected; status 200: %v", length, r.size, ok)
-	}
-	_, err = answers.Discard(length)
+	_, err = answers.Discard(h.length)
 	return err
 }
 

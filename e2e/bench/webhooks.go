@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -208,31 +209,16 @@ func (w *world) deliverUntil(ctx context.Context, eventType string, until time.T
 
 // processed reads one answer, which must say that the event is processed.
 func processed(r *bufio.Reader) error {
-	status, err := r.ReadSlice('\n')
+	h, err := readHead(r)
 	if err != nil {
 		return err
 	}
-	ok, length := strings.HasPrefix(string(status), "HTTP/1.1 200"), 0
-	for {
-		line, err := r.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		if len(line) == 2 {
-			break
-		}
-		if value, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
-			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return err
-			}
-		}
-	}
-	body := make([]byte, length)
+	body := make([]byte, max(h.length, 0))
 	if _, err := io.ReadFull(r, body); err != nil {
 		return err
 	}
-	if !ok || !bytes.Contains(body, []byte(`"status":"processed"`)) {
-		return fmt.Errorf("answered %s", body)
+	if h.status != http.StatusOK || !bytes.Contains(body, []byte(`"status":"processed"`)) {
+		return fmt.Errorf("answered %d %s", h.status, body)
 	}
 	return nil
 }
