@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 
@@ -114,7 +115,9 @@ func (s *seen) write(ctx context.Context, c *waypost.ClientWithResponses, signed
 }
 
 func (s *seen) count(ctx context.Context, c *waypost.ClientWithResponses, withKey waypost.RequestEditorFn) error {
-	summary, err := c.GetStatsSummaryWithResponse(ctx, &waypost.GetStatsSummaryParams{}, withKey)
+	// Days that are over: what a window up to now holds changes while this runs.
+	from, to := time.Now().UTC().AddDate(0, 0, -9).Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -2).Format(time.DateOnly)
+	summary, err := c.GetStatsSummaryWithResponse(ctx, &waypost.GetStatsSummaryParams{From: &from, To: &to}, withKey)
 	if err != nil {
 		return err
 	}
