@@ -23,7 +23,7 @@ import (
 const (
 	collectConns  = 128 // of browsers
 	batchConns    = 16  // of servers
-	batchEvents   = 500
+	batchEvents   = 1000
 	collectRounds = 3
 	collectLeast  = 0.3
 )
@@ -50,7 +50,7 @@ func collectFigure(ctx context.Context, w *world) error {
 	if err := serve(ctx); err != nil {
 		return err
 	}
-	for _, by := range []way{{"batches of 500", batchConns, collectLeast, sendBatches}, {"single hits", collectConns, 0, sendHits}} {
+	for _, by := range []way{{"batches of 1,000", batchConns, collectLeast, sendBatches}, {"single hits", collectConns, 0, sendHits}} {
 		if err := w.compareCollect(ctx, by); err != nil {
 			return err
 		}
