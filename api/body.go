@@ -66,19 +66,29 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, wrongMedia er
 	if r.ContentLength > limit {
 		return nil, errBodySize
 	}
+	body, err := inTime(w, func() ([]byte, error) { return io.ReadAll(http.MaxBytesReader(w, r.Body, limit)) })
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return nil, errBodySize.Because(err)
+	}
+	if err != nil && !errors.Is(err, errBodySlow) {
+		return nil, errBodyCut.Because(err)
+	}
+	return body, err
+}
+
+// inTime gives the client bodyTimeout for what read reads, or returns errBodySlow.
+func inTime(w http.ResponseWriter, read func() ([]byte, error)) ([]byte, error) {
 	rc := http.NewResponseController(w)
 	// A writer without deadlines (a test's recorder) has no slow clients either.
 	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	switch _, tooLarge := errors.AsType[*http.MaxBytesError](err); {
-	case tooLarge:
-		return nil, errBodySize.Because(err)
+	body, err := read()
+	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errBodySlow.Because(err)
 	case err != nil:
-		return nil, errBodyCut.Because(err)
+		return nil, err
 	}
 	_ = rc.SetReadDeadline(time.Time{})
 	return body, nil

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -87,20 +85,11 @@ func receiveWebhook(s DeliveryReceiver) http.Handler {
 // readDelivery returns the bytes as they came over the wire, whatever their
 // announced type or coding.
 func readDelivery(w http.ResponseWriter, r *http.Request, intake *webhook.Intake) ([]byte, error) {
-	rc := http.NewResponseController(w)
-	// A writer without deadlines (a test's recorder) has no slow senders either.
-	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, err
-	}
-	body, err := intake.Read(r.Body)
+	body, err := inTime(w, func() ([]byte, error) { return intake.Read(r.Body) })
 	switch {
-	case errors.Is(err, webhook.ErrTooLarge), errors.Is(err, webhook.ErrStorage):
-		return nil, err
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, errBodySlow.Because(err)
-	case err != nil:
+	case err == nil, errors.Is(err, webhook.ErrTooLarge), errors.Is(err, webhook.ErrStorage), errors.Is(err, errBodySlow):
+		return body, err
+	default:
 		return nil, errDeliveryCut.Because(fmt.Errorf("%w: %w", webhook.ErrIncomplete, err))
 	}
-	_ = rc.SetReadDeadline(time.Time{})
-	return body, nil
 }

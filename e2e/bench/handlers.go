@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -28,38 +26,15 @@ const envProfile = "BENCH_HANDLERS_PROFILE"
 
 // serveHandlers runs this program as such a service, in a process of its own.
 func (w *world) serveHandlers(ctx context.Context) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return err
-	}
-	w.url = "http://" + address
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), envHandlers+"="+address, "DATABASE_URL="+w.server.AppURL("bench"), "WAYPOST_URL="+w.url,
-		"WAYPOST_SECRET_KEY=0123456789abcdef0123456789abcdef", "WAYPOST_LOG_LEVEL=error", "WAYPOST_LOG_FORMAT=json",
-		"WAYPOST_KEY_RATE=0", "WAYPOST_SITE_RATE=0", "WAYPOST_ADDRESS_RATE=0",
-		"PAYMENT_WEBHOOK_SECRET="+webhookSecret, envProfile+"="+w.profile)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	w.service = cmd.Process.Pid
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
-	w.stops = append(w.stops, func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		<-exited
-		fmt.Print(said.String())
+	return w.start(ctx, func(address string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, self)
+		cmd.Env = []string{envHandlers + "=" + address, "WAYPOST_URL=" + w.url, "WAYPOST_LOG_FORMAT=json", "PAYMENT_WEBHOOK_SECRET=" + webhookSecret, envProfile + "=" + w.profile}
+		return cmd
 	})
-	return w.awaitReady(ctx, exited, &said)
 }
 
 // runHandlers is that service.

@@ -108,6 +108,14 @@ func (w *world) build(ctx context.Context) error {
 
 // serve runs waypost as an installation would.
 func (w *world) serve(ctx context.Context) error {
+	return w.start(ctx, func(address string) *exec.Cmd {
+		return exec.CommandContext(ctx, w.binary(), "serve", "--addr", address, "--url", w.url)
+	})
+}
+
+// start runs a service at an address that is free, without rate limits, and waits
+// until it serves.
+func (w *world) start(ctx context.Context, service func(address string) *exec.Cmd) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -117,8 +125,10 @@ func (w *world) serve(ctx context.Context) error {
 		return err
 	}
 	w.url = "http://" + address
-	cmd := exec.CommandContext(ctx, w.binary(), "serve", "--addr", address, "--url", w.url, "--key-rate", "0", "--site-rate", "0", "--address-rate", "0", "--log-level", "error")
-	cmd.Env = append(os.Environ(), "DATABASE_URL="+w.server.AppURL("bench"), "WAYPOST_SECRET_KEY=0123456789abcdef0123456789abcdef")
+	cmd := service(address)
+	cmd.Env = append(os.Environ(), cmd.Env...)
+	cmd.Env = append(cmd.Env, "DATABASE_URL="+w.server.AppURL("bench"), "WAYPOST_SECRET_KEY=0123456789abcdef0123456789abcdef",
+		"WAYPOST_LOG_LEVEL=error", "WAYPOST_KEY_RATE=0", "WAYPOST_SITE_RATE=0", "WAYPOST_ADDRESS_RATE=0")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -130,6 +140,7 @@ func (w *world) serve(ctx context.Context) error {
 	w.stops = append(w.stops, func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		<-exited
+		fmt.Print(said.String())
 	})
 	return w.awaitReady(ctx, exited, &said)
 }

@@ -192,11 +192,8 @@ order by c.relname`
 // eraseSome deletes up to eraseBatch rows of a site and returns how many.
 func (e *Eraser) eraseSome(ctx context.Context, t siteTable, id uuid.UUID) (int64, error) {
 	var deleted int64
-	err := e.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		// Whatever the statistics say of a table that empties: by its primary key.
-		if _, err := tx.Exec(ctx, "set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off"); err != nil {
-			return err
-		}
+	// Whatever the statistics say of a table that empties: by its primary key.
+	err := e.o.DB.InIndexTx(ctx, identity.System("erase"), func(ctx context.Context, tx pgx.Tx) error {
 		keys := strings.Join(t.keys, ", ")
 		tag, err := tx.Exec(ctx, fmt.Sprintf("delete from %[1]s where site_id = $1 and (%[2]s) in (select %[2]s from %[1]s where site_id = $1 order by %[2]s limit %[3]d)", t.name, keys, eraseBatch), id)
 		deleted = tag.RowsAffected()

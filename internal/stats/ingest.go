@@ -103,6 +103,8 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 		return nil, err
 	}
 	i.collect = groupcommit.New(groupcommit.Options[event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, Size: eventSize}, i.flush)
+	// One more flusher than there is by default: a batch is large, and another can be
+	// sent while one waits for the visitors that it shares with a third.
 	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{Flushers: 3, MaxBatch: batchesTogether, MaxQueued: batchesQueued, Size: reportedSize}, i.flushBatches)
 	i.drops = newDropGroup(i.o.DB, i.write.sessions.q)
 	i.refused = newRefusals(i.o.DB, i.write.sessions.q, i.o.Sites, i.o.RefusedEvery)

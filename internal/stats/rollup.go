@@ -203,6 +203,10 @@ func (r *Rollups) FoldBusy(ctx context.Context) (int, error) {
 	return total, nil
 }
 
+// planAnew is for a transaction of few statements over many rows: a plan made while
+// a table was small would go on scanning it when it is large.
+const planAnew = "set local plan_cache_mode = force_custom_plan"
+
 // lockedSite is a site whose rollups nobody else writes.
 type lockedSite struct {
 	site.Site
@@ -220,7 +224,7 @@ func (r *Rollups) locked(ctx context.Context, siteID uuid.UUID, f func(ctx conte
 		return err
 	}
 	return r.o.DB.InTx(ctx, identity.System("rollups"), func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "set local plan_cache_mode = force_custom_plan"); err != nil {
+		if _, err := tx.Exec(ctx, planAnew); err != nil {
 			return err
 		}
 		generation, err := r.q.LockRollupSite(ctx, tx, siteID)

@@ -17,32 +17,37 @@ import (
 // they were. They are read before the lock is taken, which so is short; when
 // somebody else had the lock meanwhile, nothing is folded.
 func (r *Rollups) fold(ctx context.Context, siteID uuid.UUID, day time.Time, after int64) (int64, int, error) {
-	last, folded := after, 0
-	err := func() error {
-		stale, err := r.readStale(ctx, siteID, day, after)
-		if err != nil || len(stale.visitors) == 0 {
+	stale, err := r.readStale(ctx, siteID, day, after)
+	folded := false
+	if err == nil && len(stale.visitors) > 0 {
+		folded, err = r.foldStale(ctx, siteID, stale)
+	}
+	switch {
+	case err != nil:
+		return after, 0, fmt.Errorf("stats: fold %s of site %s: %w", day.Format(time.DateOnly), siteID, err)
+	case !folded:
+		return after, 0, nil
+	}
+	n := len(stale.visitors)
+	return stale.visitors[n-1], n, nil
+}
+
+// foldStale says whether what was read is still what there is, and so was folded.
+func (r *Rollups) foldStale(ctx context.Context, siteID uuid.UUID, stale staleVisitors) (bool, error) {
+	folded := false
+	err := r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s lockedSite) error {
+		row, err := r.q.FindSiteDay(ctx, tx, siteID, stale.day.day)
+		if err != nil || s.generation != stale.generation+1 || row.State != stateOpen {
 			return err
 		}
-		return r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s lockedSite) error {
-			row, err := r.q.FindSiteDay(ctx, tx, siteID, day)
-			if err != nil {
-				return err
-			}
-			if s.generation != stale.generation+1 || row.State != stateOpen {
-				return nil
-			}
-			w := dayWriter{Rollups: r, tx: tx, siteID: siteID, day: stale.day}
-			if err := w.fold(ctx, stale); err != nil {
-				return err
-			}
-			last, folded = stale.visitors[len(stale.visitors)-1], len(stale.visitors)
-			return r.o.Step("fold: commit")
-		})
-	}()
-	if err != nil {
-		return after, 0, fmt.Errorf("stats: fold %s of site %s: %w", day.Format(time.DateOnly), siteID, err)
-	}
-	return last, folded, nil
+		w := dayWriter{Rollups: r, tx: tx, siteID: siteID, day: stale.day}
+		if err := w.fold(ctx, stale); err != nil {
+			return err
+		}
+		folded = true
+		return r.o.Step("fold: commit")
+	})
+	return folded, err
 }
 
 // staleVisitors are what some visitors of a day had done at one instant.
@@ -69,7 +74,7 @@ func (r *Rollups) readStale(ctx context.Context, siteID uuid.UUID, day time.Time
 		return v, err
 	}
 	return v, r.o.DB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "set local plan_cache_mode = force_custom_plan"); err != nil {
+		if _, err := tx.Exec(ctx, planAnew); err != nil {
 			return err
 		}
 		row, err := r.q.FindSiteDay(ctx, tx, siteID, day)
