@@ -15,16 +15,16 @@ import (
 	"github.com/waypost/waypost/internal/fault"
 )
 
-// CodeBusy is the code of ErrBusy.
-const CodeBusy = "busy"
-
 // ErrBusy refuses a caller for whom there is no place in time; kind Unavailable.
-var ErrBusy = fault.New(fault.Unavailable, CodeBusy, "Too much of this is being asked for at the moment. Try again shortly.").After(time.Second)
+var ErrBusy = fault.New(fault.Unavailable, fault.CodeBusy, "Too much of this is being asked for at the moment. Try again shortly.").After(time.Second)
 
 // Options configure New.
 type Options struct {
 	// Places is how many callers are admitted at the same time; mandatory.
 	Places int
+	// PerKey is how many places one key has at most; default all. With fewer, there is
+	// a place for others while one key's callers stay long.
+	PerKey int
 	// MaxWaiting is how many callers wait for a place; default 16 for each place.
 	// One more makes the greediest be refused: the latest to come of those who have
 	// the most places and have the most callers waiting.
@@ -39,6 +39,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	o.PerKey = cmp.Or(o.PerKey, o.Places)
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, 16*o.Places)
 	o.MaxWait = cmp.Or(o.MaxWait, time.Second)
 	o.HalfLife = cmp.Or(o.HalfLife, 10*time.Second)
@@ -76,7 +77,7 @@ type verdict bool
 
 // New makes a queue, or says what its options lack.
 func New(o Options) (*Queue, error) {
-	if o.Places < 1 || o.MaxWaiting < 0 || o.MaxWait < 0 || o.HalfLife < 0 {
+	if o.Places < 1 || o.PerKey < 0 || o.MaxWaiting < 0 || o.MaxWait < 0 || o.HalfLife < 0 {
 		return nil, errors.New("fairqueue: Options need a place or more, and nothing negative")
 	}
 	o = o.withDefaults()
@@ -158,14 +159,17 @@ func (q *Queue) leave(c *caller) {
 
 // admit gives the free places away.
 func (q *Queue) admit() {
-	for q.free > 0 && len(q.waiting) > 0 {
+	for q.free > 0 {
 		now := q.o.Now()
-		next, least := 0, rank{admitted: math.MaxInt}
+		next, least := -1, rank{admitted: q.o.PerKey}
 		for i, c := range q.waiting {
 			// Those who came earlier win what is equal.
-			if r := q.rank(c, now); r.compare(least) < 0 {
+			if r := q.rank(c, now); r.admitted < q.o.PerKey && r.compare(least) < 0 {
 				next, least = i, r
 			}
+		}
+		if next < 0 {
+			return
 		}
 		q.decide(next, true)
 	}

@@ -90,6 +90,24 @@ func TestTheNextPlaceGoesToWhoHasNone(t *testing.T) {
 	})
 }
 
+func TestOneKeyLeavesAPlaceForOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := open(t, fairqueue.Options{Places: 3, PerKey: 2})
+		occupy(t, q, "slow")
+		occupy(t, q, "slow")
+		if _, err := q.Enter(t.Context(), "slow"); !errors.Is(err, fairqueue.ErrBusy) {
+			t.Errorf("a third place: %v", err)
+		}
+		began := time.Now()
+		occupy(t, q, "other")()
+		occupy(t, q, "slow's neighbour", "other")()
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("others waited %v for the place that was free", waited)
+		}
+	})
+}
+
 func TestACallerRanksAsTheBusiestOfItsKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -233,7 +251,7 @@ func TestThereAreNeverMoreCallersThanPlaces(t *testing.T) {
 
 func TestOptionsThatMakeNoQueueAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, o := range []fairqueue.Options{{}, {Places: -1}, {Places: 1, MaxWaiting: -1}, {Places: 1, MaxWait: -1}, {Places: 1, HalfLife: -1}} {
+	for _, o := range []fairqueue.Options{{}, {Places: -1}, {Places: 1, PerKey: -1}, {Places: 1, MaxWaiting: -1}, {Places: 1, MaxWait: -1}, {Places: 1, HalfLife: -1}} {
 		if _, err := fairqueue.New(o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}

@@ -51,6 +51,7 @@ const (
 	CodeValidation       = "validation_failed"
 	CodeRateLimited      = "rate_limited"
 	CodeUnavailable      = "unavailable"
+	CodeBusy             = "busy"
 )
 
 // Error is a failure that a client may be told of.
