@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
@@ -26,18 +29,51 @@ type Options struct {
 	URL string
 	// MaxConns bounds the pool; 0 keeps pgx's default (the larger of 4 and the CPUs).
 	MaxConns int32
+	// MaxWait bounds the wait for a connection; 0 leaves it to the caller's context.
+	MaxWait time.Duration
+	// CancelQueries makes the end of a context cancel the statement in the database,
+	// which otherwise goes on with what nobody waits for. The connection stays open.
+	CancelQueries bool
 	// Logger receives what a broken connection or an oversized wait has to say.
 	Logger *slog.Logger
 }
 
 // DB is an open pool of connections under AppRole.
 type DB struct {
-	pool *pgxpool.Pool
+	pool     *pgxpool.Pool
+	maxConns int
+	maxWait  time.Duration
+	waiting  atomic.Int64 // for a connection
 }
+
+// cancelTime is how long a cancelled statement may take to end before its
+// connection is given up.
+const cancelTime = 2 * time.Second
 
 // Open prepares a pool and proves that one connection can be made. Connections
 // lost later are made anew without a restart.
 func Open(ctx context.Context, o Options) (*DB, error) {
+	d, err := prepare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.prove(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// prove makes one connection.
+func (d *DB) prove(ctx context.Context) error {
+	if err := d.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("db: cannot connect: %w", err)
+	}
+	return nil
+}
+
+// prepare is Open without a connection.
+func prepare(ctx context.Context, o Options) (*DB, error) {
 	if o.URL == "" {
 		return nil, errors.New("db: no connection string")
 	}
@@ -48,6 +84,11 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	if o.MaxConns > 0 {
 		cfg.MaxConns = o.MaxConns
+	}
+	if o.CancelQueries {
+		cfg.ConnConfig.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+			return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelTime}
+		}
 	}
 	cfg.MaxConnLifetime = time.Hour
 	cfg.MaxConnLifetimeJitter = 5 * time.Minute
@@ -69,19 +110,21 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("db: %w", err)
 	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("db: cannot connect: %w", err)
-	}
-	return &DB{pool: pool}, nil
+	return &DB{pool: pool, maxConns: int(cfg.MaxConns), maxWait: o.MaxWait}, nil
 }
 
-// Pool gives reads, and libraries that bring their own transactions, the
-// connections. Writes go through InTx.
+// Pool gives the connections to libraries that bring their own transactions. Reads
+// go through Direct and InSnapshot, writes through InTx and Single.
 func (d *DB) Pool() *pgxpool.Pool { return d.pool }
 
+// MaxConns is the largest number of connections.
+func (d *DB) MaxConns() int { return d.maxConns }
+
 // Ping makes one round trip.
-func (d *DB) Ping(ctx context.Context) error { return Translate(d.pool.Ping(ctx)) }
+func (d *DB) Ping(ctx context.Context) error {
+	_, err := d.Direct().Exec(ctx, ";")
+	return Translate(err)
+}
 
 // Close waits for borrowed connections and closes all.
 func (d *DB) Close() { d.pool.Close() }

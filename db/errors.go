@@ -18,14 +18,22 @@ import (
 // stopping or out of connections.
 var ErrUnavailable = fault.New(fault.Unavailable, fault.CodeUnavailable, "The service cannot reach its database. Try again shortly.").After(2 * time.Second)
 
+// ErrSlow is what Translate makes of a database that did not answer before the
+// caller's time was over. Its kind and code are those of ErrUnavailable.
+var ErrSlow = fault.New(fault.Unavailable, fault.CodeUnavailable, "The database did not answer in time. Try again shortly.").After(2 * time.Second)
+
 // Translate turns the driver's errors that mean "the database is away" into
-// ErrUnavailable and leaves every other error, faults included, as it is.
+// ErrUnavailable, the end of the caller's time into ErrSlow, and leaves every other
+// error, faults included, as it is.
 func Translate(err error) error {
 	if err == nil {
 		return nil
 	}
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ErrSlow.Because(err)
 	}
 	if isAway(err) {
 		return ErrUnavailable.Because(err)

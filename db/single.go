@@ -34,7 +34,7 @@ const setActor = `select set_config('waypost.actor_type', $1, true), set_config(
 // Query runs a statement that returns rows. They must be closed, or read to the
 // end.
 func (s Single) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	conn, err := s.db.pool.Acquire(ctx)
+	conn, err := s.db.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,9 @@ package db
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,8 +34,23 @@ func (d *DB) InSnapshot(ctx context.Context, fn func(ctx context.Context, tx pgx
 	return d.inTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
 }
 
+// InLimitedSnapshot is InSnapshot for statements that may be costly: the server ends
+// one that runs for longer than limit, should this process no longer do so, and
+// gives it one processor.
+func (d *DB) InLimitedSnapshot(ctx context.Context, limit time.Duration, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	const afterUs = time.Second
+	settings := fmt.Sprintf("begin isolation level repeatable read read only; set local statement_timeout = %d; set local max_parallel_workers_per_gather = 0",
+		(limit + afterUs).Milliseconds())
+	return d.inTx(ctx, pgx.TxOptions{BeginQuery: settings}, fn)
+}
+
 func (d *DB) inTx(ctx context.Context, o pgx.TxOptions, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	return Translate(pgx.BeginTxFunc(ctx, d.pool, o, func(tx pgx.Tx) error { return fn(ctx, tx) }))
+	conn, err := d.acquire(ctx)
+	if err != nil {
+		return Translate(err)
+	}
+	defer conn.Release()
+	return Translate(pgx.BeginTxFunc(ctx, conn, o, func(tx pgx.Tx) error { return fn(ctx, tx) }))
 }
 
 // begin puts the settings into the same round trip as BEGIN: pgx sends a query

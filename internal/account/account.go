@@ -186,7 +186,7 @@ func (s *Service) insert(ctx context.Context, n NewUser, hash string, active boo
 
 // FindByID returns ErrNotFound when there is no such account.
 func (s *Service) FindByID(ctx context.Context, id int64) (User, error) {
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Pool(), id)
+	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), id)
 	if err != nil {
 		return User{}, db.NotFound(err, ErrNotFound)
 	}

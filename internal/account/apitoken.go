@@ -111,7 +111,7 @@ func (s *Service) checkAPIToken(n NewAPIToken, role identity.Role) error {
 // ListAPITokens returns up to limit of the acting account's API tokens, newest
 // first, those older than the token of id before; 0 starts at the newest.
 func (s *Service) ListAPITokens(ctx context.Context, before int64, limit int) ([]APIToken, error) {
-	rows, err := s.q.ListAPITokens(ctx, s.opts.DB.Pool(), identity.FromContext(ctx).UserID, before, int32(limit))
+	rows, err := s.q.ListAPITokens(ctx, s.opts.DB.Direct(), identity.FromContext(ctx).UserID, before, int32(limit))
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -124,7 +124,7 @@ func (s *Service) ListAPITokens(ctx context.Context, before int64, limit int) ([
 
 // CountAPITokens returns how many API tokens ListAPITokens has in all.
 func (s *Service) CountAPITokens(ctx context.Context) (int64, error) {
-	n, err := s.q.CountAPITokens(ctx, s.opts.DB.Pool(), identity.FromContext(ctx).UserID)
+	n, err := s.q.CountAPITokens(ctx, s.opts.DB.Direct(), identity.FromContext(ctx).UserID)
 	return n, db.Translate(err)
 }
 

@@ -30,7 +30,7 @@ func (s *Service) Authenticate(ctx context.Context, bearer string) (identity.Pri
 	if err != nil {
 		return identity.Principal{}, err
 	}
-	row, err := s.q.FindAuthSession(ctx, s.opts.DB.Pool(), claims.SessionID, claims.UserID)
+	row, err := s.q.FindAuthSession(ctx, s.opts.DB.Direct(), claims.SessionID, claims.UserID)
 	if err != nil {
 		return identity.Principal{}, db.NotFound(err, ErrSessionRevoked)
 	}
@@ -46,7 +46,7 @@ func (s *Service) authenticateAPIToken(ctx context.Context, secret string) (iden
 	if len(secret) != len(APITokenPrefix)+randomLength {
 		return identity.Principal{}, ErrAPIToken
 	}
-	row, err := s.q.FindAPIToken(ctx, s.opts.DB.Pool(), digest(secret))
+	row, err := s.q.FindAPIToken(ctx, s.opts.DB.Direct(), digest(secret))
 	if err != nil {
 		return identity.Principal{}, db.NotFound(err, ErrAPIToken)
 	}

@@ -163,7 +163,7 @@ func (s *Service) newIdentity(userID int64, o outsider) dbsqlc.InsertIdentityPar
 
 // ListIdentities returns an account's identities, newest first.
 func (s *Service) ListIdentities(ctx context.Context, userID int64) ([]Identity, error) {
-	rows, err := s.q.ListIdentities(ctx, s.opts.DB.Pool(), userID)
+	rows, err := s.q.ListIdentities(ctx, s.opts.DB.Direct(), userID)
 	if err != nil {
 		return nil, db.Translate(err)
 	}

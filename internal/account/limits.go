@@ -54,7 +54,7 @@ func (s *Service) attemptOf(ctx context.Context, email string, row dbsqlc.User) 
 	if !address.IsValid() {
 		return a, nil
 	}
-	known, err := s.q.SignedInFrom(ctx, s.opts.DB.Pool(), row.ID, address.String(), s.opts.Now().Add(-home))
+	known, err := s.q.SignedInFrom(ctx, s.opts.DB.Direct(), row.ID, address.String(), s.opts.Now().Add(-home))
 	if err != nil {
 		return attempt{}, db.Translate(err)
 	}

@@ -85,7 +85,7 @@ func (s *Service) CheckResetLink(ctx context.Context, secret string) error {
 // peekLink returns whose account spendLink would claim now. It returns
 // ErrLinkInvalid.
 func (s *Service) peekLink(ctx context.Context, secret string, what purpose) (int64, error) {
-	id, err := s.q.PeekMailToken(ctx, s.opts.DB.Pool(), digest(secret), string(what), s.opts.Now())
+	id, err := s.q.PeekMailToken(ctx, s.opts.DB.Direct(), digest(secret), string(what), s.opts.Now())
 	return id, db.NotFound(err, ErrLinkInvalid)
 }
 

@@ -25,7 +25,7 @@ func (s *Service) ResetPassword(ctx context.Context, secret, password string) er
 	if err != nil {
 		return err
 	}
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Pool(), id)
+	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), id)
 	if err != nil {
 		return db.NotFound(err, ErrLinkInvalid)
 	}

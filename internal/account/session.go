@@ -44,7 +44,7 @@ func (s *Service) ListSessions(ctx context.Context, after *SessionPosition, limi
 	if after != nil {
 		args.BeforeAt, args.BeforeID = &after.CreatedAt, &after.ID
 	}
-	rows, err := s.q.ListAuthSessions(ctx, s.opts.DB.Pool(), args)
+	rows, err := s.q.ListAuthSessions(ctx, s.opts.DB.Direct(), args)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -60,7 +60,7 @@ func (s *Service) ListSessions(ctx context.Context, after *SessionPosition, limi
 
 // CountSessions returns how many sessions ListSessions has in all.
 func (s *Service) CountSessions(ctx context.Context) (int64, error) {
-	n, err := s.q.CountAuthSessions(ctx, s.opts.DB.Pool(), identity.FromContext(ctx).UserID, s.opts.Now())
+	n, err := s.q.CountAuthSessions(ctx, s.opts.DB.Direct(), identity.FromContext(ctx).UserID, s.opts.Now())
 	return n, db.Translate(err)
 }
 

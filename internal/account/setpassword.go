@@ -58,7 +58,7 @@ func (s *Service) SetPassword(ctx context.Context, email, password string) error
 // ErrBusy, or a validation fault keyed by new_password.
 func (s *Service) ChangePassword(ctx context.Context, current, next string) error {
 	p := identity.FromContext(ctx)
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Pool(), p.UserID)
+	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), p.UserID)
 	if err != nil {
 		return db.NotFound(err, ErrSessionRevoked)
 	}

@@ -134,7 +134,7 @@ func (s *Service) findByEmail(ctx context.Context, email string) (dbsqlc.User, e
 	if !storable(key) {
 		return dbsqlc.User{}, pgx.ErrNoRows
 	}
-	return s.q.FindUserByEmailKey(ctx, s.opts.DB.Pool(), key)
+	return s.q.FindUserByEmailKey(ctx, s.opts.DB.Direct(), key)
 }
 
 // firstFactorPassed goes on with the sign-in of an account that proved its first

@@ -76,7 +76,7 @@ func (s *Service) SetupTOTP(ctx context.Context, userID int64) (TOTPSetup, error
 	if s.opts.TwoFactor.Sealer == nil {
 		return TOTPSetup{}, errNoSealer
 	}
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Pool(), userID)
+	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), userID)
 	if err != nil {
 		return TOTPSetup{}, db.NotFound(err, ErrSessionRevoked)
 	}
@@ -126,7 +126,7 @@ func describeSecret(secret []byte, issuer, holder string) (TOTPSetup, error) {
 // sessions, which were opened without it, and returns ten recovery codes. It
 // returns ErrTOTPNotSetUp, ErrTOTPEnabled or ErrTOTPInvalid.
 func (s *Service) EnableTOTP(ctx context.Context, userID int64, code string) ([]string, error) {
-	factor, err := s.q.FindTOTPFactor(ctx, s.opts.DB.Pool(), userID)
+	factor, err := s.q.FindTOTPFactor(ctx, s.opts.DB.Direct(), userID)
 	if err != nil {
 		return nil, db.NotFound(err, ErrTOTPNotSetUp)
 	}
@@ -243,11 +243,11 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, userID int64, code str
 // withTOTP returns an account that has two-factor authentication on, else
 // ErrTOTPDisabled.
 func (s *Service) withTOTP(ctx context.Context, userID int64) (dbsqlc.User, error) {
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Pool(), userID)
+	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), userID)
 	if err != nil {
 		return dbsqlc.User{}, db.NotFound(err, ErrSessionRevoked)
 	}
-	on, err := s.q.HasTOTP(ctx, s.opts.DB.Pool(), userID)
+	on, err := s.q.HasTOTP(ctx, s.opts.DB.Direct(), userID)
 	if err != nil {
 		return dbsqlc.User{}, db.Translate(err)
 	}

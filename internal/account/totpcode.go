@@ -130,7 +130,7 @@ func (s *Service) ResealSecrets(ctx context.Context) error {
 	}
 	var unread []error
 	for after := int64(0); ; {
-		rows, err := s.q.ListStaleTOTPFactors(ctx, s.opts.DB.Pool(), sealer.KeyID(), after)
+		rows, err := s.q.ListStaleTOTPFactors(ctx, s.opts.DB.Direct(), sealer.KeyID(), after)
 		if err != nil || len(rows) == 0 {
 			return errors.Join(append(unread, db.Translate(err))...)
 		}

@@ -26,14 +26,14 @@ const (
 type totpFactor struct{ *Service }
 
 func (f totpFactor) challenge(ctx context.Context, row dbsqlc.User, first Method) (*Challenge, error) {
-	on, err := f.q.HasTOTP(ctx, f.opts.DB.Pool(), row.ID)
+	on, err := f.q.HasTOTP(ctx, f.opts.DB.Direct(), row.ID)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
 	if !on {
 		return nil, nil
 	}
-	left, err := f.q.CountRecoveryCodes(ctx, f.opts.DB.Pool(), row.ID)
+	left, err := f.q.CountRecoveryCodes(ctx, f.opts.DB.Direct(), row.ID)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -70,7 +70,7 @@ func (s *Service) VerifySecondFactor(ctx context.Context, challenge, code string
 	if err != nil {
 		return SignedIn{}, err
 	}
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Pool(), c.UserID)
+	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), c.UserID)
 	switch {
 	case err != nil:
 		return SignedIn{}, db.NotFound(err, token.ErrChallenge)
@@ -119,7 +119,7 @@ func (s *Service) demandSecondFactor(ctx context.Context, p identity.Principal) 
 	if !s.opts.TwoFactor.RequiredForAdmin || p.Role != identity.Admin {
 		return p, nil
 	}
-	on, err := s.q.HasTOTP(ctx, s.opts.DB.Pool(), p.UserID)
+	on, err := s.q.HasTOTP(ctx, s.opts.DB.Direct(), p.UserID)
 	if err != nil {
 		return identity.Principal{}, db.Translate(err)
 	}

@@ -43,7 +43,7 @@ func (c Change) validate() error {
 
 // FindPost returns ErrNoPost when there is no such post.
 func (s *Service) FindPost(ctx context.Context, id int64) (Post, error) {
-	row, err := s.q.FindPost(ctx, s.opts.DB.Pool(), id)
+	row, err := s.q.FindPost(ctx, s.opts.DB.Direct(), id)
 	if err != nil {
 		return Post{}, db.NotFound(err, ErrNoPost)
 	}

@@ -104,7 +104,7 @@ func (s *Service) ListPosts(ctx context.Context, f Filter) ([]Post, *int64, erro
 	if f.Count {
 		total = new(int64)
 		count := `select count(*) from posts where ` + conditions
-		if err := s.opts.DB.Pool().QueryRow(ctx, count, args).Scan(total); err != nil {
+		if err := s.opts.DB.Direct().QueryRow(ctx, count, args).Scan(total); err != nil {
 			return nil, nil, db.Translate(err)
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Service) ListPosts(ctx context.Context, f Filter) ([]Post, *int64, erro
 	}
 	args["limit"] = f.Limit
 	query := `select * from posts where ` + conditions + ` order by created_at desc, id desc limit @limit`
-	rows, err := s.opts.DB.Pool().Query(ctx, query, args)
+	rows, err := s.opts.DB.Direct().Query(ctx, query, args)
 	if err != nil {
 		return nil, nil, db.Translate(err)
 	}

@@ -99,7 +99,7 @@ func (s *Service) byAdoptedKey(ctx context.Context, key string) (Site, error) {
 	if !adoptable(key) {
 		return Site{}, ErrSiteKey
 	}
-	row, err := s.q.FindSiteBySiteKey(ctx, s.o.DB.Pool(), key)
+	row, err := s.q.FindSiteBySiteKey(ctx, s.o.LookupDB.Direct(), key)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Site{}, ErrSiteKey
 	}

@@ -44,12 +44,12 @@ func (s *Service) AuthenticateKey(ctx context.Context, presented string) (Site, 
 
 func (s *Service) findKey(ctx context.Context, presented string, sum []byte, now time.Time) (dbsqlc.FindSiteAPIKeyByHashRow, error) {
 	if id, ok := siteOf(presented, secretPrefixes[ScopeRead], secretPrefixes[ScopeIngest]); ok {
-		return s.q.FindSiteAPIKeyByHash(ctx, s.o.DB.Pool(), id, sum, &now)
+		return s.q.FindSiteAPIKeyByHash(ctx, s.o.LookupDB.Direct(), id, sum, &now)
 	}
 	if !adoptable(presented) {
 		return dbsqlc.FindSiteAPIKeyByHashRow{}, pgx.ErrNoRows
 	}
-	row, err := s.q.FindAdoptedSiteAPIKey(ctx, s.o.DB.Pool(), sum, &now)
+	row, err := s.q.FindAdoptedSiteAPIKey(ctx, s.o.LookupDB.Direct(), sum, &now)
 	return dbsqlc.FindSiteAPIKeyByHashRow(row), err
 }
 
@@ -61,7 +61,7 @@ func (s *Service) noteUse(ctx context.Context, key Key, now time.Time) {
 		return
 	}
 	p := identity.Site(key.SiteID.String())
-	err := s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.LookupDB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "set local synchronous_commit = off"); err != nil {
 			return err
 		}

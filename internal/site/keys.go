@@ -108,7 +108,7 @@ func (s *Service) RevokeKey(ctx context.Context, siteID, keyID uuid.UUID) (Key, 
 
 // ListKeys returns a site's keys, retired ones included, newest first.
 func (s *Service) ListKeys(ctx context.Context, siteID uuid.UUID) ([]Key, error) {
-	rows, err := s.q.ListSiteAPIKeys(ctx, s.o.DB.Pool(), siteID)
+	rows, err := s.q.ListSiteAPIKeys(ctx, s.o.DB.Direct(), siteID)
 	if err != nil {
 		return nil, db.Translate(err)
 	}

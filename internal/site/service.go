@@ -33,6 +33,9 @@ var (
 type Options struct {
 	DB     *db.DB       // mandatory
 	Logger *slog.Logger // mandatory
+	// LookupDB finds whose a presented key is, for every hit and every question;
+	// default DB.
+	LookupDB *db.DB
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Random gives keys and secrets; default crypto/rand.
@@ -49,6 +52,9 @@ func (o Options) validate() error {
 }
 
 func (o Options) withDefaults() Options {
+	if o.LookupDB == nil {
+		o.LookupDB = o.DB
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -115,7 +121,7 @@ func (s *Service) List(ctx context.Context, before uuid.UUID, limit int) ([]Site
 	if before == uuid.Nil {
 		before = uuid.Max
 	}
-	rows, err := s.q.ListSites(ctx, s.o.DB.Pool(), before, int32(limit))
+	rows, err := s.q.ListSites(ctx, s.o.DB.Direct(), before, int32(limit))
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -130,7 +136,7 @@ func (s *Service) List(ctx context.Context, before uuid.UUID, limit int) ([]Site
 
 // Find returns a site, or ErrNoSite.
 func (s *Service) Find(ctx context.Context, id uuid.UUID) (Site, error) {
-	row, err := s.q.FindSite(ctx, s.o.DB.Pool(), id)
+	row, err := s.q.FindSite(ctx, s.o.LookupDB.Direct(), id)
 	if err != nil {
 		return Site{}, db.NotFound(err, ErrNoSite)
 	}
@@ -164,7 +170,7 @@ func (s *Service) BySiteKey(ctx context.Context, key string) (Site, error) {
 // ImportSecret returns the secret from which the salts of a site's old days are
 // derived, nil once ForgetImport destroyed it; or ErrNoSite.
 func (s *Service) ImportSecret(ctx context.Context, id uuid.UUID) ([]byte, error) {
-	secret, err := s.q.FindSiteImportSecret(ctx, s.o.DB.Pool(), id)
+	secret, err := s.q.FindSiteImportSecret(ctx, s.o.DB.Direct(), id)
 	return secret, db.NotFound(err, ErrNoSite)
 }
 
@@ -188,7 +194,7 @@ func (s *Service) site(ctx context.Context, row dbsqlc.Site) (Site, error) {
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 	if row.HasZoneHistory {
-		if of.Zones, err = s.loadZones(ctx, s.o.DB.Pool(), row.ID); err != nil {
+		if of.Zones, err = s.loadZones(ctx, s.o.LookupDB.Direct(), row.ID); err != nil {
 			return Site{}, err
 		}
 		of.Zone = of.ZoneAt(s.o.Now())

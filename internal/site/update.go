@@ -81,7 +81,7 @@ func (c Change) apply(old dbsqlc.Site) (dbsqlc.UpdateSiteParams, *time.Location,
 
 // Count returns how many sites List can reach.
 func (s *Service) Count(ctx context.Context) (int64, error) {
-	n, err := s.q.CountSites(ctx, s.o.DB.Pool())
+	n, err := s.q.CountSites(ctx, s.o.DB.Direct())
 	return n, db.Translate(err)
 }
 
@@ -91,7 +91,7 @@ func (s *Service) ListKeysBefore(ctx context.Context, siteID, before uuid.UUID, 
 	if before == uuid.Nil {
 		before = uuid.Max
 	}
-	rows, err := s.q.ListSiteAPIKeysBefore(ctx, s.o.DB.Pool(), siteID, before, int32(limit))
+	rows, err := s.q.ListSiteAPIKeysBefore(ctx, s.o.DB.Direct(), siteID, before, int32(limit))
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -104,6 +104,6 @@ func (s *Service) ListKeysBefore(ctx context.Context, siteID, before uuid.UUID, 
 
 // CountKeys returns how many keys a site has, retired ones included.
 func (s *Service) CountKeys(ctx context.Context, siteID uuid.UUID) (int64, error) {
-	n, err := s.q.CountSiteAPIKeys(ctx, s.o.DB.Pool(), siteID)
+	n, err := s.q.CountSiteAPIKeys(ctx, s.o.DB.Direct(), siteID)
 	return n, db.Translate(err)
 }

@@ -49,7 +49,7 @@ func (s *Service) ListDrops(ctx context.Context, siteID uuid.UUID, after *DropPo
 	if after != nil {
 		p.BeforeDay, p.AfterReason = after.Day, string(after.Reason)
 	}
-	rows, err := s.queries.ListSiteDrops(ctx, s.o.DB.Pool(), p)
+	rows, err := s.queries.ListSiteDrops(ctx, s.o.DB.Direct(), p)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -62,7 +62,7 @@ func (s *Service) ListDrops(ctx context.Context, siteID uuid.UUID, after *DropPo
 
 // CountDrops returns how many rows ListDrops can reach.
 func (s *Service) CountDrops(ctx context.Context, siteID uuid.UUID) (int64, error) {
-	n, err := s.queries.CountSiteDrops(ctx, s.o.DB.Pool(), siteID)
+	n, err := s.queries.CountSiteDrops(ctx, s.o.DB.Direct(), siteID)
 	return n, db.Translate(err)
 }
 

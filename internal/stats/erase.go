@@ -83,7 +83,7 @@ func (e *Eraser) DeleteSite(ctx context.Context, id uuid.UUID) error {
 // left alone.
 func (e *Eraser) Erase(ctx context.Context, id uuid.UUID) (time.Duration, error) {
 	deadline := e.o.Now().Add(eraseBudget)
-	deletedAt, err := e.q.FindSiteDeletion(ctx, e.o.DB.Pool(), id)
+	deletedAt, err := e.q.FindSiteDeletion(ctx, e.o.DB.Direct(), id)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && deletedAt == nil {
 		return 0, nil
 	}
@@ -132,7 +132,7 @@ func (e *Eraser) Erase(ctx context.Context, id uuid.UUID) (time.Duration, error)
 func (e *Eraser) Sweep(ctx context.Context) (int, error) {
 	const many = 100
 	overdue := e.o.Now().Add(-2 * settleTime)
-	ids, err := e.q.ListDeletedSites(ctx, e.o.DB.Pool(), &overdue, many)
+	ids, err := e.q.ListDeletedSites(ctx, e.o.DB.Direct(), &overdue, many)
 	if err != nil {
 		return 0, db.Translate(err)
 	}
@@ -169,7 +169,7 @@ join pg_attribute s on s.attrelid = c.oid and s.attname = 'site_id' and not s.at
 where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
   and c.relname not in ('site_api_keys', 'site_zones')
 order by c.relname`
-	rows, err := e.o.DB.Pool().Query(ctx, catalogue)
+	rows, err := e.o.DB.Direct().Query(ctx, catalogue)
 	if err != nil {
 		return nil, db.Translate(err)
 	}

@@ -142,7 +142,7 @@ func missingDays(c calendar, stored []saltedDay, instants []time.Time) []calenda
 }
 
 func (b *dayBook) list(ctx context.Context, s site.Site, first, last time.Time) ([]saltedDay, error) {
-	rows, err := b.q.ListSiteDaySalts(ctx, b.db.Pool(), s.ID, first, last)
+	rows, err := b.q.ListSiteDaySalts(ctx, b.db.Direct(), s.ID, first, last)
 	if err != nil {
 		return nil, db.Translate(err)
 	}

@@ -141,7 +141,7 @@ func (r *Rollups) Seal(ctx context.Context, job SealJob) error {
 }
 
 func (r *Rollups) due(ctx context.Context) ([]dbsqlc.ListUnsealedDaysRow, error) {
-	days, err := r.q.ListUnsealedDays(ctx, r.o.DB.Pool(), r.o.Now().Add(-saltLife), daysPerSweep)
+	days, err := r.q.ListUnsealedDays(ctx, r.o.DB.Direct(), r.o.Now().Add(-saltLife), daysPerSweep)
 	return days, db.Translate(err)
 }
 
@@ -176,7 +176,7 @@ func (r *Rollups) FoldBusy(ctx context.Context) (int, error) {
 	}
 	defer r.folding.Unlock()
 	now := r.o.Now()
-	days, err := r.q.ListDaysToFold(ctx, r.o.DB.Pool(), dbsqlc.ListDaysToFoldParams{
+	days, err := r.q.ListDaysToFold(ctx, r.o.DB.Direct(), dbsqlc.ListDaysToFoldParams{
 		EndedAfter: now.Add(-saltLife), Now: now, Least: int32(r.o.FoldFrom), MaxRows: daysPerSweep,
 	})
 	if err != nil {

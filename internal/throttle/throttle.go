@@ -77,7 +77,7 @@ func (s *Service) Check(ctx context.Context, keys ...Key) error {
 	now := s.now()
 	var longest time.Duration
 	for _, k := range keys {
-		row, err := s.q.FindThrottle(ctx, s.db.Pool(), k.Limit.Name, k.Subject)
+		row, err := s.q.FindThrottle(ctx, s.db.Direct(), k.Limit.Name, k.Subject)
 		if errors.Is(err, pgx.ErrNoRows) {
 			continue
 		}

@@ -102,7 +102,7 @@ func openKeyring(ctx context.Context, o Options) (*keyring, error) {
 // nothing and read the winner's key.
 func loadOrCreate(ctx context.Context, o Options, sealer *seal.Keyring) ([]dbsqlc.SigningKey, error) {
 	var q dbsqlc.Queries
-	rows, err := q.ListSigningKeys(ctx, o.DB.Pool(), o.Now())
+	rows, err := q.ListSigningKeys(ctx, o.DB.Direct(), o.Now())
 	if err != nil {
 		return nil, fmt.Errorf("token: read the signing keys: %w", db.Translate(err))
 	}

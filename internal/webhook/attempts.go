@@ -98,7 +98,7 @@ func scanAttempt(row pgx.CollectableRow) (Attempt, error) {
 // Raw returns the delivery's body exactly as it was sent, ErrEvent, or ErrEmptied.
 func (r *Receiver) Raw(ctx context.Context, id uuid.UUID) ([]byte, error) {
 	var raw []byte
-	err := r.o.DB.Pool().QueryRow(ctx, `select raw from webhook_events where id = $1`, id).Scan(&raw)
+	err := r.o.DB.Direct().QueryRow(ctx, `select raw from webhook_events where id = $1`, id).Scan(&raw)
 	if err != nil {
 		return nil, db.NotFound(err, ErrEvent)
 	}

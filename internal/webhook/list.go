@@ -53,7 +53,7 @@ func (r *Receiver) List(ctx context.Context, f Filter, after *Position, limit in
 		where.add("(e.created_at, e.id) < (?, ?)", after.CreatedAt, after.ID)
 	}
 	sql := recordColumns + where.sql() + fmt.Sprintf(" order by e.created_at desc, e.id desc limit %d", limit)
-	list, err := records(ctx, r.o.DB.Pool(), sql, where.args)
+	list, err := records(ctx, r.o.DB.Direct(), sql, where.args)
 	return list, db.Translate(err)
 }
 
@@ -65,13 +65,13 @@ func (r *Receiver) Count(ctx context.Context, f Filter) (int64, error) {
 	var where conditions
 	where.filter(f)
 	var n int64
-	err := r.o.DB.Pool().QueryRow(ctx, `select count(*) from webhook_events e`+where.sql(), where.args...).Scan(&n)
+	err := r.o.DB.Direct().QueryRow(ctx, `select count(*) from webhook_events e`+where.sql(), where.args...).Scan(&n)
 	return n, db.Translate(err)
 }
 
 // Find returns one event, or ErrEvent.
 func (r *Receiver) Find(ctx context.Context, id uuid.UUID) (Record, error) {
-	found, err := records(ctx, r.o.DB.Pool(), recordColumns+` where e.id = $2`, []any{MaxInlineBody, id})
+	found, err := records(ctx, r.o.DB.Direct(), recordColumns+` where e.id = $2`, []any{MaxInlineBody, id})
 	if err != nil {
 		return Record{}, db.Translate(err)
 	}

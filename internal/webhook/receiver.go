@@ -125,7 +125,7 @@ func (o Options) withDefaults() Options {
 		o.BodyMemory = o.Registry.defaultMemory()
 	}
 	if o.MaxTransactions <= 0 && o.DB != nil {
-		o.MaxTransactions = max(1, int(o.DB.Pool().Config().MaxConns)/2)
+		o.MaxTransactions = max(1, o.DB.MaxConns()/2)
 	}
 	orDefault(&o.RejectedAge, 30*24*time.Hour)
 	if o.RejectedKeep <= 0 {

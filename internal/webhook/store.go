@@ -151,7 +151,7 @@ func (s *store) earlier(ctx context.Context, rows []row, isNew map[uuid.UUID]boo
 	if len(externalIDs) == 0 {
 		return nil, nil
 	}
-	found, err := s.queries.FindWebhookEventsByKey(ctx, s.db.Pool(), externalIDs, providers)
+	found, err := s.queries.FindWebhookEventsByKey(ctx, s.db.Direct(), externalIDs, providers)
 	if err != nil {
 		return nil, db.Translate(err)
 	}

@@ -1,0 +1,134 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Areas are the pools among which one process divides its connections, so that no
+// part of the service takes those of another: what floods one area, or is slow in
+// it, waits there.
+type Areas struct {
+	// Requests is for what has no area of its own: accounts, content,
+	// administration, statistics that rollups answer.
+	Requests *DB
+	// Deliveries stores webhooks and the outcomes of their handlers.
+	Deliveries *DB
+	// Collection stores hits and looks up whose they are.
+	Collection *DB
+	// Questions is for statistics that read events one by one. A question whose
+	// context ends is cancelled in the database too.
+	Questions *DB
+	// Background is for jobs. One of its connections is River's, which listens.
+	Background *DB
+	// Readiness asks whether the database answers.
+	Readiness *DB
+}
+
+// areaWait is the longest that a request waits for a connection.
+const areaWait = time.Second
+
+// Undivided makes d the pool of all areas, for a command or a test.
+func Undivided(d *DB) Areas {
+	return Areas{Requests: d, Deliveries: d, Collection: d, Questions: d, Background: d, Readiness: d}
+}
+
+// share says how many connections an area has: least, and its part of the rest by
+// weight.
+type share struct {
+	name          string
+	least, weight int32
+	options       func(*Options)
+	pool          func(*Areas) **DB
+}
+
+// shares is how connections are divided. Deliveries need a second one to record an
+// outcome while a handler has its transaction, jobs one beside River's.
+var shares = []share{
+	{"requests", 2, 6, func(o *Options) { o.MaxWait = areaWait }, func(a *Areas) **DB { return &a.Requests }},
+	{"deliveries", 2, 8, func(*Options) {}, func(a *Areas) **DB { return &a.Deliveries }},
+	{"collection", 1, 4, func(*Options) {}, func(a *Areas) **DB { return &a.Collection }},
+	{"questions", 1, 2, func(o *Options) { o.MaxWait, o.CancelQueries = areaWait, true }, func(a *Areas) **DB { return &a.Questions }},
+	{"background", 2, 4, func(*Options) {}, func(a *Areas) **DB { return &a.Background }},
+	{"readiness", 1, 0, func(o *Options) { o.MaxWait = areaWait }, func(a *Areas) **DB { return &a.Readiness }},
+}
+
+// LeastConns is the smallest number of connections that can be divided into areas.
+func LeastConns() int32 {
+	var n int32
+	for _, s := range shares {
+		n += s.least
+	}
+	return n
+}
+
+// divide gives each of shares its number of the n connections: one after the other
+// goes to the area that has the least of its part.
+func divide(n int32) ([]int32, error) {
+	if n < LeastConns() {
+		return nil, fmt.Errorf("db: %d connections are too few: the areas of the service need %d or more", n, LeastConns())
+	}
+	parts := make([]int32, len(shares))
+	for i, s := range shares {
+		parts[i] = s.least
+		n -= s.least
+	}
+	for ; n > 0; n-- {
+		poorest := 0
+		for i, s := range shares {
+			if parts[i]*shares[poorest].weight < parts[poorest]*s.weight {
+				poorest = i
+			}
+		}
+		parts[poorest]++
+	}
+	return parts, nil
+}
+
+// OpenAreas opens the pools of all areas, whose connections together are at most
+// o.MaxConns, and proves that one connection can be made. MaxWait is each area's
+// own.
+func OpenAreas(ctx context.Context, o Options) (Areas, error) {
+	parts, err := divide(o.MaxConns)
+	if err != nil {
+		return Areas{}, err
+	}
+	var a Areas
+	for i, s := range shares {
+		of := o
+		of.MaxConns = parts[i]
+		s.options(&of)
+		d, err := prepare(ctx, of)
+		if err != nil {
+			a.Close()
+			return Areas{}, err
+		}
+		*s.pool(&a) = d
+	}
+	if err := a.Requests.prove(ctx); err != nil {
+		a.Close()
+		return Areas{}, err
+	}
+	return a, nil
+}
+
+// Close closes all pools that were opened.
+func (a *Areas) Close() {
+	for _, s := range shares {
+		if d := *s.pool(a); d != nil {
+			d.Close()
+		}
+	}
+}
+
+// Validate says which area has no pool.
+func (a *Areas) Validate() error {
+	for _, s := range shares {
+		if *s.pool(a) == nil {
+			return errors.New("db: no pool for " + s.name)
+		}
+	}
+	return nil
+}
