@@ -18,7 +18,7 @@ import (
 
 // What Submit returns instead of waiting; both are of kind Unavailable.
 var (
-	ErrFull   = fault.New(fault.Unavailable, fault.CodeUnavailable, "Too much is waiting to be stored. Try again shortly.").After(time.Second)
+	ErrFull   = fault.New(fault.Unavailable, fault.CodeBusy, "Too much is waiting to be stored. Try again shortly.").After(time.Second)
 	ErrClosed = fault.New(fault.Unavailable, fault.CodeUnavailable, "The service is stopping. Try again shortly.").After(2 * time.Second)
 )
 

@@ -78,6 +78,8 @@ func (o IngesterOptions) withDefaults() IngesterOptions {
 const (
 	// collectBatch is the most hits that share one transaction of Collect.
 	collectBatch = 512
+	// maxQueueWait refuses hits while an earlier one has waited for longer to be stored.
+	maxQueueWait = time.Second
 	// closeTimeout is how long Close waits for hits already accepted.
 	closeTimeout = 10 * time.Second
 )
@@ -102,10 +104,12 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 	if i.write, err = newRecorder(i.o.DB, i.o.Sites, i.o.Now, i.o.Random, i.o.SessionGap); err != nil {
 		return nil, err
 	}
-	i.collect = groupcommit.New(groupcommit.Options[event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, Size: eventSize}, i.flush)
+	i.collect = groupcommit.New(groupcommit.Options[event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, MaxWait: maxQueueWait, Size: eventSize}, i.flush)
 	// One more flusher than there is by default: a batch is large, and another can be
 	// sent while one waits for the visitors that it shares with a third.
-	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{Flushers: 3, MaxBatch: batchesTogether, MaxQueued: batchesQueued, Size: reportedSize}, i.flushBatches)
+	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{
+		Flushers: 3, MaxBatch: batchesTogether, MaxQueued: batchesQueued, MaxWait: maxQueueWait, Size: reportedSize,
+	}, i.flushBatches)
 	i.drops = newDropGroup(i.o.DB, i.write.sessions.q)
 	i.refused = newRefusals(i.o.DB, i.write.sessions.q, i.o.Sites, i.o.RefusedEvery)
 	return i, nil

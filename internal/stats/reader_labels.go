@@ -16,19 +16,26 @@ func (r *rollupReader) Breakdowns(ctx context.Context, spans []DaySpan, dimensio
 		return nil, err
 	}
 	events := pick(spans, rest)
+	reader, err := r.events(events)
+	if err != nil {
+		return nil, err
+	}
 	if len(whole) == 0 {
-		return r.eventReader.Breakdowns(ctx, events, dimensions, limit)
+		return reader.Breakdowns(ctx, events, dimensions, limit)
 	}
 	sums, crowded, err := r.tallies(ctx, pick(spans, whole), dimensions, 0)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := r.eventReader.Breakdowns(ctx, events, dimensions, allRows)
+	raw, err := reader.Breakdowns(ctx, events, dimensions, allRows)
 	if err != nil {
 		return nil, err
 	}
 	for d, of := range crowded {
-		more, err := r.eventReader.Breakdowns(ctx, of, []Dimension{d}, allRows)
+		if reader, err = r.events(of); err != nil {
+			return nil, err
+		}
+		more, err := reader.Breakdowns(ctx, of, []Dimension{d}, allRows)
 		if err != nil {
 			return nil, err
 		}
@@ -57,14 +64,18 @@ func (r *rollupReader) CustomEvents(ctx context.Context, spans []DaySpan, limit 
 	if err != nil {
 		return nil, err
 	}
+	reader, err := r.events(pick(spans, rest))
+	if err != nil {
+		return nil, err
+	}
 	if len(whole) == 0 {
-		return r.eventReader.CustomEvents(ctx, pick(spans, rest), limit)
+		return reader.CustomEvents(ctx, pick(spans, rest), limit)
 	}
 	sums, _, err := r.tallies(ctx, pick(spans, whole), []Dimension{byEvent}, 0)
 	if err != nil {
 		return nil, err
 	}
-	events, err := r.eventReader.CustomEvents(ctx, pick(spans, rest), allRows)
+	events, err := reader.CustomEvents(ctx, pick(spans, rest), allRows)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +97,12 @@ func (r *rollupReader) Props(ctx context.Context, spans []DaySpan, name string, 
 	if err != nil {
 		return nil, err
 	}
+	reader, err := r.events(pick(spans, rest))
+	if err != nil {
+		return nil, err
+	}
 	if len(whole) == 0 {
-		return r.eventReader.Props(ctx, pick(spans, rest), name, limit)
+		return reader.Props(ctx, pick(spans, rest), name, limit)
 	}
 	event := labelText{label: name}
 	if err := r.labels.find(ctx, []labelText{event}); err != nil {
@@ -97,7 +112,7 @@ func (r *rollupReader) Props(ctx context.Context, spans []DaySpan, name string, 
 	if err != nil {
 		return nil, err
 	}
-	props, err := r.eventReader.Props(ctx, pick(spans, rest), name, allRows)
+	props, err := reader.Props(ctx, pick(spans, rest), name, allRows)
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,41 @@ type rollupReader struct {
 	days     map[time.Time]*rollupDay
 	maxStale int // that are put right; with more, the day is read from its events
 	labels   *dictionary
+	// maxEvents is how many more events may be read, by estimate.
+	maxEvents int64
+}
+
+// uncounted stands for the events of a day that are not in its rollups yet: more
+// than any limit.
+const uncounted = 1 << 40
+
+// events returns what reads the events of spans, or errManyEvents.
+func (r *rollupReader) events(spans []DaySpan) (eventReader, error) {
+	for _, s := range spans {
+		d := r.days[s.Day]
+		if d == nil {
+			continue // a day without events
+		}
+		if d.open != nil && d.open.tooMany {
+			r.maxEvents -= uncounted
+		}
+		r.maxEvents -= d.eventsIn(s)
+	}
+	if r.maxEvents < 0 {
+		return eventReader{}, errManyEvents
+	}
+	return r.eventReader, nil
+}
+
+// eventsIn is how many of the day's events lie in s, as if they were spread evenly
+// between its first and its last.
+func (d *rollupDay) eventsIn(s DaySpan) int64 {
+	whole := d.last.Sub(d.first)
+	if d.first.IsZero() || whole <= 0 {
+		return d.traffic.Pageviews
+	}
+	part := earlier(s.To, d.last).Sub(later(s.From, d.first))
+	return int64(float64(d.traffic.Pageviews) * max(0, part.Seconds()) / whole.Seconds())
 }
 
 func newRollupDay(row dbsqlc.ListRollupDaysRow, c calendar) *rollupDay {
@@ -166,7 +201,11 @@ func (r *rollupReader) Traffic(ctx context.Context, spans []DaySpan) ([]Traffic,
 		return nil, err
 	}
 	events = append(events, missing...)
-	found, err := r.eventReader.Traffic(ctx, pick(spans, events))
+	reader, err := r.events(pick(spans, events))
+	if err != nil {
+		return nil, err
+	}
+	found, err := reader.Traffic(ctx, pick(spans, events))
 	for i, t := range found {
 		out[events[i]] = t
 	}
@@ -216,7 +255,11 @@ func (r *rollupReader) Sessions(ctx context.Context, spans []DaySpan) ([]Session
 	for _, i := range whole {
 		out[i] = r.days[spans[i].Day].sessions
 	}
-	found, err := r.eventReader.Sessions(ctx, pick(spans, events))
+	reader, err := r.events(pick(spans, events))
+	if err != nil {
+		return nil, err
+	}
+	found, err := reader.Sessions(ctx, pick(spans, events))
 	for i, s := range found {
 		out[events[i]] = s
 	}

@@ -1,8 +1,10 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,6 +22,14 @@ const defaultLabelCap = 10_000
 // ServiceOptions configure NewService.
 type ServiceOptions struct {
 	DB *db.DB // mandatory
+	// EventsDB is for the answers that read many events; default DB. Its connections
+	// are how many such answers are made at once.
+	EventsDB *db.DB
+	// Timeout is the longest time for making one answer; default 25 s.
+	Timeout time.Duration
+	// MaxEvents is how many events an answer may read, by estimate, without waiting
+	// for one of EventsDB's connections; default 2,000.
+	MaxEvents int64
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// LabelCap is how many labels of a dimension keep their name within a site
@@ -31,7 +41,7 @@ type ServiceOptions struct {
 }
 
 func (o ServiceOptions) validate() error {
-	if o.DB == nil || o.LabelCap < 0 || o.MaxStale < 0 {
+	if o.DB == nil || o.Timeout < 0 || o.MaxEvents < 0 || o.LabelCap < 0 || o.MaxStale < 0 {
 		return errors.New("stats: ServiceOptions need DB, and nothing negative")
 	}
 	return nil
@@ -41,6 +51,11 @@ func (o ServiceOptions) withDefaults() ServiceOptions {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.EventsDB == nil {
+		o.EventsDB = o.DB
+	}
+	o.Timeout = cmp.Or(o.Timeout, 25*time.Second)
+	o.MaxEvents = cmp.Or(o.MaxEvents, 2000)
 	if o.LabelCap == 0 {
 		o.LabelCap = defaultLabelCap
 	}
@@ -53,10 +68,13 @@ func (o ServiceOptions) withDefaults() ServiceOptions {
 // Service answers questions about one site's traffic. Each answer is a fold over
 // the spans of a plan, and all of its queries see one snapshot. Its methods
 // return faults of kind Invalid for a range that can't be answered (details name
-// the query parameter) and of kind Unavailable when the database is away.
+// the query parameter) or that takes too long (ErrTooExpensive), and of kind
+// Unavailable when too many ask or the database is away.
 type Service struct {
 	o       ServiceOptions
 	queries *dbsqlc.Queries
+	// fromRollups and fromEvents are the ways to an answer.
+	fromRollups, fromEvents desk
 }
 
 // NewService makes a Service, or says what its options lack.
@@ -64,7 +82,13 @@ func NewService(o ServiceOptions) (*Service, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Service{o: o.withDefaults(), queries: dbsqlc.New()}, nil
+	s := &Service{o: o.withDefaults(), queries: dbsqlc.New()}
+	var err error
+	if s.fromRollups, err = newDesk(s.o.DB, max(1, s.o.DB.MaxConns()/2), s.o.MaxEvents); err != nil {
+		return nil, err
+	}
+	s.fromEvents, err = newDesk(s.o.EventsDB, s.o.EventsDB.MaxConns(), math.MaxInt64)
+	return s, err
 }
 
 // Summary returns the window's totals.
@@ -201,11 +225,25 @@ func (s *Service) read(ctx context.Context, q Query, f fold) error {
 	return s.snapshot(ctx, q, p, f)
 }
 
+// snapshot makes an answer of q's filters, or without any of rollups and as few
+// events as that takes.
 func (s *Service) snapshot(ctx context.Context, q Query, p period, f fold) error {
 	if err := q.Filters.check(); err != nil {
 		return err
 	}
-	return s.o.DB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	if len(q.Filters) == 0 {
+		err := s.answer(ctx, s.fromRollups, q, p, f)
+		if !errors.Is(err, errManyEvents) {
+			return err
+		}
+	}
+	return s.answer(ctx, s.fromEvents, q, p, f)
+}
+
+// answer makes an answer at a desk. It returns errManyEvents, ErrTooExpensive or
+// fairqueue.ErrBusy.
+func (s *Service) answer(ctx context.Context, at desk, q Query, p period, f fold) error {
+	return at.serve(ctx, q.SiteID, s.o.Timeout, func(ctx context.Context, tx pgx.Tx) error {
 		c, days, err := s.loadCalendar(ctx, tx, q, p)
 		if err != nil {
 			return err
@@ -219,7 +257,7 @@ func (s *Service) snapshot(ctx context.Context, q Query, p period, f fold) error
 		}
 		events := eventReader{queries: s.queries, tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap}
 		return f(ctx, &rollupReader{
-			eventReader: events, days: days, maxStale: s.o.MaxStale, labels: newDictionary(s.queries, tx, q.SiteID),
+			eventReader: events, days: days, maxStale: s.o.MaxStale, maxEvents: at.maxEvents, labels: newDictionary(s.queries, tx, q.SiteID),
 		}, c, w)
 	})
 }
