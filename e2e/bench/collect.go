@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -119,8 +119,7 @@ func (w *world) collectFor(ctx context.Context, by way, s loadedSite, d time.Dur
 	deadline := time.Now().Add(d)
 	for i := range by.conns {
 		senders.Go(func() error {
-			var dialer net.Dialer
-			conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(w.url, "http://"))
+			conn, err := w.dial(ctx)
 			if err != nil {
 				return err
 			}
@@ -133,8 +132,21 @@ func (w *world) collectFor(ctx context.Context, by way, s loadedSite, d time.Dur
 	return int(counted.Load()), err
 }
 
-// sendHits sends what browsers send. Each user agent stands for a visitor.
+// sendHits sends what browsers send.
 func sendHits(conn net.Conn, s loadedSite, seed uint64, deadline time.Time) (int, error) {
+	hit := hitting(conn, s, seed)
+	n := 0
+	for ; time.Now().Before(deadline); n++ {
+		if err := hit(); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// hitting returns what sends one more hit over conn and reads its answer. Each user
+// agent stands for a visitor.
+func hitting(conn net.Conn, s loadedSite, seed uint64) func() error {
 	t := newTraffic(s.ID, seed, 0)
 	random := rand.New(rand.NewPCG(seed, 7))
 	requests := make([][]byte, 64)
@@ -145,15 +157,13 @@ func sendHits(conn net.Conn, s loadedSite, seed uint64, deadline time.Time) (int
 	}
 	answers := bufio.NewReader(conn)
 	n := 0
-	for ; time.Now().Before(deadline); n++ {
+	return func() error {
+		n++
 		if _, err := conn.Write(requests[n%len(requests)]); err != nil {
-			return n, err
+			return err
 		}
-		if err := accepted(answers); err != nil {
-			return n, err
-		}
+		return accepted(answers)
 	}
-	return n, nil
 }
 
 // sendBatches sends what servers send: events of 49,152 visitors, each with an id of
@@ -199,13 +209,17 @@ func sendBatches(conn net.Conn, s loadedSite, seed uint64, deadline time.Time) (
 	return n, nil
 }
 
-// accepted reads one answer, which has no body.
+// accepted reads one answer, which has no body when it is the one hoped for.
 func accepted(r *bufio.Reader) error {
 	h, err := readHead(r)
-	if err == nil && h.status != http.StatusAccepted {
-		err = fmt.Errorf("answered %d", h.status)
+	if err != nil || h.status == http.StatusAccepted {
+		return err
 	}
-	return err
+	body := make([]byte, max(h.length, 0))
+	if _, err := io.ReadFull(r, body); err != nil {
+		return err
+	}
+	return refusal{h.status, string(body)}
 }
 
 // copyRows is the limit: it copies the rows that a site's events became, as those

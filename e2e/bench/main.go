@@ -36,6 +36,7 @@ var figures = []figure{
 	{"overload", "more webhooks than can be stored, for minutes: memory, refusals, and whether each 200 has its row", overloadFigure},
 	{"collect", "collected events/s over HTTP, durable before 202, against COPY of the same rows", collectFigure},
 	{"stats", "each stats endpoint over 12 months, against the same with a tenth of the events", statsFigure},
+	{"neighbours", "deliveries and hits beside 40 expensive questions at once, against without them", neighboursFigure},
 	{"start", "start to ready on an existing database, memory when idle, size of the binary", startFigure},
 	{"stats-open-day", "each stats endpoint over a day that goes on", openDayFigure},
 	{"login-timing", "a sign-in with a wrong password, against one with an unknown address", loginTimingFigure},
@@ -52,8 +53,10 @@ type sizes struct {
 	docs     time.Duration
 	explains bool
 	overload time.Duration
-	profile  string // where the service that takes webhooks or events writes its CPU profile
-	data     string // keeps the databases of the statistics' figures; empty for none
+	// neighbours is how long questions are asked beside deliveries and hits.
+	neighbours time.Duration
+	profile    string // where the service that takes webhooks or events writes its CPU profile
+	data       string // keeps the databases of the statistics' figures; empty for none
 }
 
 func main() {
@@ -73,6 +76,7 @@ func main() {
 	flag.DurationVar(&s.webhooks, "webhooks", 8*time.Second, "how long webhooks are delivered in each round")
 	flag.DurationVar(&s.docs, "docs", 2*time.Second, "how long the description is requested in each round")
 	flag.DurationVar(&s.overload, "overload", 5*time.Minute, "how long too many webhooks are delivered")
+	flag.DurationVar(&s.neighbours, "neighbours", time.Minute, "how long questions are asked beside deliveries and hits")
 	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks or events")
 	flag.StringVar(&s.data, "data", "", "directory that keeps the filled databases of the statistics' figures for the next run")
 	flag.BoolVar(&s.explains, "explain", false, "print the plans of the statistics' queries")

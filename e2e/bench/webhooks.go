@@ -183,28 +183,36 @@ var filling = hex.EncodeToString(bytes.Repeat([]byte("Waypost benchmark \x00\x9f
 // deliverUntil sends deliveries over one connection, each when the last was
 // answered.
 func (w *world) deliverUntil(ctx context.Context, eventType string, until time.Time) ([]time.Duration, error) {
-	address := strings.TrimPrefix(w.url, "http://")
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+	conn, err := w.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
+	return timed(until, w.delivering(conn, eventType))
+}
+
+func (w *world) dial(ctx context.Context) (net.Conn, error) {
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "tcp", strings.TrimPrefix(w.url, "http://"))
+}
+
+// delivering returns what sends one more delivery over conn and reads its answer.
+func (w *world) delivering(conn net.Conn, eventType string) func() error {
 	answers := bufio.NewReader(conn)
 	var request []byte
-	return timed(until, func() error {
+	return func() error {
 		d := newDelivery(eventType)
 		t := strconv.FormatInt(time.Now().Unix(), 10)
 		mac := hmac.New(sha256.New, []byte(webhookSecret))
 		mac.Write([]byte(t + "."))
 		mac.Write(d.body)
 		request = fmt.Appendf(request[:0], "POST /webhooks/payment HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nUser-Agent: bench\r\nPayment-Signature: t=%s,v1=%x\r\nContent-Length: %d\r\n\r\n",
-			address, t, mac.Sum(nil), len(d.body))
+			conn.RemoteAddr(), t, mac.Sum(nil), len(d.body))
 		if _, err := conn.Write(append(request, d.body...)); err != nil {
 			return err
 		}
 		return processed(answers)
-	})
+	}
 }
 
 // processed reads one answer, which must say that the event is processed.
@@ -218,10 +226,19 @@ func processed(r *bufio.Reader) error {
 		return err
 	}
 	if h.status != http.StatusOK || !bytes.Contains(body, []byte(`"status":"processed"`)) {
-		return fmt.Errorf("answered %d %s", h.status, body)
+		return refusal{h.status, string(body)}
 	}
 	return nil
 }
+
+// refusal is an answer other than the one hoped for.
+type refusal struct {
+	status int
+	body   string
+}
+
+// Error implements error.
+func (r refusal) Error() string { return fmt.Sprintf("answered %d %s", r.status, r.body) }
 
 const (
 	insertEvent = `insert into webhook_events (id, provider, event_type, external_id, status, processed_at, created_at, raw, raw_sha256, headers)
