@@ -21,6 +21,9 @@ const CodeTooExpensive = "query_too_expensive"
 var ErrTooExpensive = fault.New(fault.Invalid, CodeTooExpensive,
 	"Answering this reads too many events. Ask for a shorter range, or with fewer filters.")
 
+// maxAsking is how many questions wait at a desk.
+const maxAsking = 256
+
 // errManyEvents says that an answer would read more events than its desk allows.
 var errManyEvents = errors.New("stats: an answer of many events")
 
@@ -34,7 +37,7 @@ type desk struct {
 }
 
 func newDesk(d *db.DB, places int, maxEvents int64) (desk, error) {
-	q, err := fairqueue.New(fairqueue.Options{Places: places, PerKey: max(1, places-1)})
+	q, err := fairqueue.New(fairqueue.Options{Places: places, PerKey: max(1, places-1), MaxWaiting: maxAsking})
 	return desk{db: d, places: q, maxEvents: maxEvents}, err
 }
 
