@@ -23,11 +23,13 @@ const waitingPerConn = 64
 // returns ErrBusy when none became free, and ErrUnavailable when there is none at
 // all, since then none can be made.
 func (d *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	defer d.waiting.Add(-1)
+	waiting := d.waiting.Add(1)
 	if d.maxWait == 0 {
 		return d.pool.Acquire(ctx)
 	}
-	defer d.waiting.Add(-1)
-	if d.waiting.Add(1) > int64(waitingPerConn*d.maxConns) {
+	if waiting > int64(waitingPerConn*d.maxConns) {
+		d.refused.Add(1)
 		return nil, ErrBusy
 	}
 	limited, cancel := context.WithTimeout(ctx, d.maxWait)
@@ -39,7 +41,21 @@ func (d *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if s := d.pool.Stat(); s.AcquiredConns()+s.IdleConns() == 0 {
 		return nil, ErrUnavailable.Because(err)
 	}
+	d.refused.Add(1)
 	return nil, ErrBusy.Because(err)
+}
+
+// Usage is how the connections of a pool are used at one moment.
+type Usage struct {
+	Max     int   // connections that there may be
+	Taken   int   // connections in use
+	Waiting int   // callers who wait for one
+	Refused int64 // callers who waited in vain so far
+}
+
+// Usage says how the connections are used.
+func (d *DB) Usage() Usage {
+	return Usage{Max: d.maxConns, Taken: int(d.pool.Stat().AcquiredConns()), Waiting: int(d.waiting.Load()), Refused: d.refused.Load()}
 }
 
 // Direct runs each statement by itself, in no transaction of ours: for reads. It

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -123,12 +122,11 @@ func (a *Areas) Close() {
 	}
 }
 
-// Validate says which area has no pool.
-func (a *Areas) Validate() error {
+// All returns the pools by the names of their areas.
+func (a *Areas) All() map[string]*DB {
+	all := make(map[string]*DB, len(shares))
 	for _, s := range shares {
-		if *s.pool(a) == nil {
-			return errors.New("db: no pool for " + s.name)
-		}
+		all[s.name] = *s.pool(a)
 	}
-	return nil
+	return all
 }

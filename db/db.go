@@ -44,6 +44,7 @@ type DB struct {
 	maxConns int
 	maxWait  time.Duration
 	waiting  atomic.Int64 // for a connection
+	refused  atomic.Int64 // who waited in vain
 }
 
 // cancelTime is how long a cancelled statement may take to end before its

@@ -89,7 +89,7 @@ func (w *world) compose(t *testing.T, databaseURL string, settings ...string) st
 	}
 	secrets := map[string]string{"PAYMENT_WEBHOOK_SECRET": paymentSecret, "CODEHOST_WEBHOOK_SECRET": paymentSecret}
 	a, err := app.New(t.Context(), app.Options{
-		Config: c, DB: d, Logger: slog.New(w.log), ShowMailLinks: true,
+		Config: c, Areas: db.Undivided(d), Logger: slog.New(w.log), ShowMailLinks: true,
 		LookupSecret: func(name string) string { return secrets[name] },
 		Bindings: []webhook.Binding{
 			webhook.Handle("payment", "fail", func(context.Context, *webhook.Delivery) error { return errFail }),

@@ -61,11 +61,11 @@ func runHandlers(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	d, err := db.Open(ctx, db.Options{URL: c.DatabaseURL, MaxConns: c.MaxConns})
+	areas, err := db.OpenAreas(ctx, db.Options{URL: c.DatabaseURL, MaxConns: c.MaxConns})
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer areas.Close()
 	noop := func(context.Context, *webhook.Delivery) error { return nil }
 	effect := func(ctx context.Context, d *webhook.Delivery) error {
 		tx, err := d.Tx(ctx)
@@ -76,7 +76,7 @@ func runHandlers(ctx context.Context, address string) error {
 		return err
 	}
 	a, err := app.New(ctx, app.Options{
-		Config: c, DB: d, Logger: slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})), LookupSecret: os.Getenv,
+		Config: c, Areas: areas, Logger: slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})), LookupSecret: os.Getenv,
 		Bindings: []webhook.Binding{webhook.Handle("payment", typeNoop, noop), webhook.Handle("payment", typeEffect, effect)},
 	})
 	if err != nil {

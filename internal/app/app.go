@@ -27,8 +27,9 @@ import (
 // Options are what New needs. All fields but Bindings and ShowMailLinks are mandatory.
 type Options struct {
 	Config config.Config
-	// DB is migrated; it stays the caller's to close.
-	DB     *db.DB
+	// Areas are the pools of the database, which is migrated; they stay the caller's to
+	// close.
+	Areas  db.Areas
 	Logger *slog.Logger
 	// LookupSecret finds a webhook secret by its variable's name, at each delivery.
 	LookupSecret func(name string) string
@@ -72,7 +73,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if a.jobs, err = jobs.New(jobs.Options{Pool: o.DB.Pool(), Logger: quieter(o.Logger), Tasks: a.tasks(p)}); err != nil {
+	if a.jobs, err = jobs.New(jobs.Options{Pool: o.Areas.Background.Pool(), Logger: quieter(o.Logger), Tasks: a.tasks(p)}); err != nil {
 		return err
 	}
 	if err := a.jobs.Start(ctx); err != nil {
@@ -88,7 +89,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 }
 
 func (a *App) buildParts(ctx context.Context, o Options) (parts, error) {
-	services, err := newServices(o.DB, o.Config, o.Logger)
+	services, err := newServices(o.Areas, o.Config, o.Logger)
 	if err != nil {
 		return parts{}, err
 	}
@@ -105,10 +106,13 @@ func (a *App) buildParts(ctx context.Context, o Options) (parts, error) {
 		o.Logger.ErrorContext(ctx, "two-factor secrets that the secret keys don't open; their accounts need a recovery code", "error", err)
 	}
 	a.metrics = telemetry.New()
+	if err := a.metrics.Registerer().Register(newConnections(o.Areas)); err != nil {
+		return p, err
+	}
 	if p.receiver, p.alerts, err = a.buildWebhooks(o); err != nil {
 		return p, err
 	}
-	p.ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.DB, Sites: services.Sites, Country: services.Countries.Lookup})
+	p.ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.Areas.Collection, Sites: services.Sites, Country: services.Countries.Lookup})
 	if err != nil {
 		return p, err
 	}
@@ -174,8 +178,8 @@ func (a *App) operations(o Options, p parts) api.Options {
 			PerKey: o.Config.KeyRate, PerSite: o.Config.SiteRate, PerAddress: o.Config.AddressRate,
 		},
 		Ready: []api.Check{
-			{Name: "database", Test: o.DB.Ping},
-			{Name: "migrations", Test: o.DB.CheckMigrated},
+			{Name: "database", Test: o.Areas.Readiness.Ping},
+			{Name: "migrations", Test: o.Areas.Readiness.CheckMigrated},
 			{Name: "jobs", Test: a.jobs.Check},
 			{Name: "geoip", State: s.Countries.Describe()},
 		},
@@ -249,12 +253,12 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 	}
 	cleanup.add("listener", func() error { return ignoreClosed(l.Close()) })
 	database := &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}
-	pool, err := database.connect(ctx, c, logger, o.Migrate)
+	areas, err := database.connect(ctx, c, logger, o.Migrate)
 	if err != nil {
 		return errors.Join(err, cleanup.run())
 	}
-	cleanup.add("connection pool", func() error { pool.Close(); return nil })
-	a, err := New(ctx, Options{Config: c, DB: pool, Logger: logger, LookupSecret: o.LookupSecret})
+	cleanup.add("connection pools", func() error { areas.Close(); return nil })
+	a, err := New(ctx, Options{Config: c, Areas: areas, Logger: logger, LookupSecret: o.LookupSecret})
 	if err != nil {
 		return errors.Join(err, cleanup.run())
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/app"
@@ -42,7 +43,7 @@ func compose(t *testing.T, bindings ...webhook.Binding) (*httptest.Server, strin
 		t.Fatal(err)
 	}
 	a, err := app.New(t.Context(), app.Options{
-		Config: c, DB: d, Logger: slog.New(slog.DiscardHandler), Bindings: bindings,
+		Config: c, Areas: db.Undivided(d), Logger: slog.New(slog.DiscardHandler), Bindings: bindings,
 		LookupSecret: func(name string) string { return map[string]string{"PAYMENT_WEBHOOK_SECRET": secret}[name] },
 	})
 	if err != nil {

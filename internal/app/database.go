@@ -70,10 +70,32 @@ func locate(ctx context.Context, c config.Config, logger *slog.Logger, start fun
 	return d, nil
 }
 
-// connect opens the pool. A private database is migrated first; any other must
-// have been, unless migrate says so.
-func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, migrate bool) (*db.DB, error) {
+// connect opens the pools of a server. A private database is migrated first; any
+// other must have been, unless migrate says so.
+func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, migrate bool) (db.Areas, error) {
+	if least := db.LeastConns(); c.MaxConns < least {
+		return db.Areas{}, fmt.Errorf("WAYPOST_DATABASE_MAX_CONNS is %d, which is too small to be divided: give %d or more", c.MaxConns, least)
+	}
 	if migrate || d.Private() {
+		if err := d.migrate(ctx); err != nil {
+			return db.Areas{}, err
+		}
+	}
+	areas, err := db.OpenAreas(ctx, db.Options{URL: d.URL, MaxConns: c.MaxConns, Logger: logger})
+	if err != nil {
+		return db.Areas{}, err
+	}
+	if err := areas.Requests.CheckMigrated(ctx); err != nil {
+		areas.Close()
+		return db.Areas{}, err
+	}
+	return areas, nil
+}
+
+// connectOnce opens the one pool of a command, whose private database is migrated
+// first.
+func (d *Database) connectOnce(ctx context.Context, c config.Config, logger *slog.Logger) (*db.DB, error) {
+	if d.Private() {
 		if err := d.migrate(ctx); err != nil {
 			return nil, err
 		}

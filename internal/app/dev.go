@@ -68,19 +68,19 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 		return err
 	}
 	cleanup.add("private PostgreSQL", database.Close)
-	pool, err := database.connect(ctx, c, logger, true)
+	areas, err := database.connect(ctx, c, logger, true)
 	if err != nil {
 		return err
 	}
-	cleanup.add("connection pool", func() error { pool.Close(); return nil })
+	cleanup.add("connection pools", func() error { areas.Close(); return nil })
 	env, err := readDevEnv(c.DataDir)
 	if err != nil {
 		return err
 	}
-	if err := seed(ctx, &c, pool, env, o); err != nil {
+	if err := seed(ctx, &c, areas, env, o); err != nil {
 		return err
 	}
-	a, err := New(ctx, Options{Config: c, DB: pool, Logger: logger, ShowMailLinks: true, LookupSecret: func(name string) string {
+	a, err := New(ctx, Options{Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, LookupSecret: func(name string) string {
 		if v := o.LookupEnv(name); v != "" {
 			return v
 		}
@@ -99,7 +99,7 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 
 // seed completes the demo data and env. A value from the environment wins over
 // the one of an earlier run, and that over a made-up one.
-func seed(ctx context.Context, c *config.Config, pool *db.DB, env *devEnv, o DevOptions) error {
+func seed(ctx context.Context, c *config.Config, areas db.Areas, env *devEnv, o DevOptions) error {
 	if c.SecretKey == "" {
 		key, err := devSecretKey(c.DataDir)
 		if err != nil {
@@ -110,7 +110,7 @@ func seed(ctx context.Context, c *config.Config, pool *db.DB, env *devEnv, o Dev
 	if c.GeoIPDatabase == "" {
 		c.GeoIPDatabase = devCountries(c.DataDir)
 	}
-	services, err := newServices(pool, *c, NewLogger(*c, o.Log))
+	services, err := newServices(areas, *c, NewLogger(*c, o.Log))
 	if err != nil {
 		return err
 	}

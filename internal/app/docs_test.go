@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/apidoc"
 	"github.com/waypost/waypost/internal/app"
@@ -27,7 +28,7 @@ func configured(t *testing.T, variables ...string) config.Config {
 func newApp(t *testing.T, c config.Config) (*app.App, error) {
 	t.Helper()
 	a, err := app.New(t.Context(), app.Options{
-		Config: c, DB: dbtest.New(t), Logger: slog.New(slog.DiscardHandler),
+		Config: c, Areas: db.Undivided(dbtest.New(t)), Logger: slog.New(slog.DiscardHandler),
 		LookupSecret: func(string) string { return "" },
 	})
 	if err != nil {

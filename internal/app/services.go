@@ -44,12 +44,12 @@ func OpenServices(ctx context.Context, c config.Config) (*Services, error) {
 		return nil, err
 	}
 	cleanup.add("private PostgreSQL", database.Close)
-	pool, err := database.connect(ctx, c, logger, false)
+	pool, err := database.connectOnce(ctx, c, logger)
 	if err != nil {
 		return nil, errors.Join(err, cleanup.run())
 	}
 	cleanup.add("connection pool", func() error { pool.Close(); return nil })
-	s, err := newServices(pool, c, logger)
+	s, err := newServices(db.Undivided(pool), c, logger)
 	if err != nil {
 		return nil, errors.Join(err, cleanup.run())
 	}
@@ -60,16 +60,16 @@ func OpenServices(ctx context.Context, c config.Config) (*Services, error) {
 // Close lets go of the database.
 func (s *Services) Close() error { return s.closers.run() }
 
-func newServices(pool *db.DB, c config.Config, logger *slog.Logger) (*Services, error) {
-	s := &Services{DB: pool}
-	if err := s.build(c, logger); err != nil {
+func newServices(areas db.Areas, c config.Config, logger *slog.Logger) (*Services, error) {
+	s := &Services{DB: areas.Requests}
+	if err := s.build(areas, c, logger); err != nil {
 		return nil, errors.Join(err, s.closers.run())
 	}
 	return s, nil
 }
 
-func (s *Services) build(c config.Config, logger *slog.Logger) error {
-	pool := s.DB
+func (s *Services) build(areas db.Areas, c config.Config, logger *slog.Logger) error {
+	pool := areas.Requests
 	var err error
 	if c.GeoIPDatabase != "" {
 		if s.Countries, err = country.Open(c.GeoIPDatabase); err != nil {
@@ -83,22 +83,22 @@ func (s *Services) build(c config.Config, logger *slog.Logger) error {
 	if s.Posts, err = content.New(content.Options{DB: pool}); err != nil {
 		return err
 	}
-	if s.Sites, err = site.New(site.Options{DB: pool, Logger: logger}); err != nil {
+	if s.Sites, err = site.New(site.Options{DB: pool, LookupDB: areas.Collection, Logger: logger}); err != nil {
 		return err
 	}
-	if s.Importer, err = stats.NewImporter(stats.ImporterOptions{DB: pool, Secrets: s.Sites, Country: s.Countries.Lookup}); err != nil {
+	if s.Importer, err = stats.NewImporter(stats.ImporterOptions{DB: areas.Background, Secrets: s.Sites, Country: s.Countries.Lookup}); err != nil {
 		return err
 	}
-	if s.Stats, err = stats.NewService(stats.ServiceOptions{DB: pool}); err != nil {
+	if s.Stats, err = stats.NewService(stats.ServiceOptions{DB: pool, EventsDB: areas.Questions, Timeout: min(c.StatsTimeout, c.RequestTimeout*5/6)}); err != nil {
 		return err
 	}
 	if s.Queue, err = queue.New(logger); err != nil {
 		return err
 	}
-	if s.Rollups, err = stats.NewRollups(stats.RollupsOptions{DB: pool, Sites: s.Sites, Jobs: s.Queue}); err != nil {
+	if s.Rollups, err = stats.NewRollups(stats.RollupsOptions{DB: areas.Background, Sites: s.Sites, Jobs: s.Queue}); err != nil {
 		return err
 	}
-	if s.Eraser, err = stats.NewEraser(stats.EraserOptions{DB: pool, Queue: s.Queue}); err != nil {
+	if s.Eraser, err = stats.NewEraser(stats.EraserOptions{DB: areas.Background, Queue: s.Queue}); err != nil {
 		return err
 	}
 	return nil

@@ -40,7 +40,7 @@ func (a *App) buildWebhooks(o Options) (*webhook.Receiver, *webhook.Alerts, erro
 		return nil, nil, err
 	}
 	receiver, err := webhook.NewReceiver(webhook.Options{
-		DB: o.DB, Registry: registry, LookupSecret: o.LookupSecret, Logger: o.Logger,
+		DB: o.Areas.Deliveries, Registry: registry, LookupSecret: o.LookupSecret, Logger: o.Logger,
 		Jobs: a.services.Queue, Retention: time.Duration(o.Config.Webhooks.RetentionDays) * 24 * time.Hour,
 		Metrics: a.metrics.Registerer(), BodyMemory: int64(o.Config.Webhooks.BodyMemory) << 20,
 	})
@@ -49,7 +49,7 @@ func (a *App) buildWebhooks(o Options) (*webhook.Receiver, *webhook.Alerts, erro
 	}
 	a.closers.add("webhook receiver", a.within(receiver.Close))
 	alerts, err := webhook.NewAlerts(webhook.AlertOptions{
-		DB: o.DB, Registry: registry, Logger: o.Logger, Jobs: a.services.Queue,
+		DB: o.Areas.Background, Registry: registry, Logger: o.Logger, Jobs: a.services.Queue,
 		Streak: max(o.Config.Webhooks.AlertStreak, 1), URL: o.Config.Webhooks.AlertURL, Secret: o.Config.Webhooks.AlertSecret,
 	})
 	return receiver, alerts, err

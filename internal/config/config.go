@@ -22,6 +22,7 @@ type Config struct {
 	ShutdownTimeout time.Duration  `env:"WAYPOST_SHUTDOWN_TIMEOUT" flag:"shutdown-timeout" for:"server" envDefault:"20s" help:"Longest wait for requests and jobs in flight when stopping"`
 	HonorDoNotTrack bool           `env:"WAYPOST_HONOR_DNT" flag:"honor-dnt" for:"server" envDefault:"true" help:"Count nothing for visitors who send DNT: 1 or Sec-GPC: 1"`
 	GeoIPDatabase   string         `env:"WAYPOST_GEOIP_DATABASE" flag:"geoip-database" for:"database" help:"Country database in MaxMind's format (.mmdb); without one visitors have no country"`
+	StatsTimeout    time.Duration  `env:"WAYPOST_STATS_TIMEOUT" flag:"stats-timeout" for:"server" envDefault:"25s" help:"Longest time for making one answer of the statistics; at most five sixths of the request timeout"`
 	KeyRate         int            `env:"WAYPOST_KEY_RATE" flag:"key-rate" for:"server" envDefault:"12000" help:"Requests per minute with one of a site's secret keys; 0 is without limit"`
 	SiteRate        int            `env:"WAYPOST_SITE_RATE" flag:"site-rate" for:"server" envDefault:"600000" help:"Hits per minute that the pages of one site may report; 0 is without limit"`
 	AddressRate     int            `env:"WAYPOST_ADDRESS_RATE" flag:"address-rate" for:"server" envDefault:"12000" help:"Hits per minute that may come from one address; 0 is without limit"`
@@ -30,7 +31,7 @@ type Config struct {
 
 	DatabaseURL      string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev and --data-dir use a private server"`
 	DatabaseOwnerURL string `env:"WAYPOST_DATABASE_OWNER_URL" help:"Connection string of the database's owner, for migrations; default DATABASE_URL"`
-	MaxConns         int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"16" help:"Largest number of database connections"`
+	MaxConns         int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"24" help:"Largest number of database connections of this process, 9 or more; they are divided among deliveries, collection, statistics that read events, jobs and everything else"`
 	DataDir          string `env:"WAYPOST_DATA_DIR" flag:"data-dir" for:"database" envDefault:".waypost" help:"Where dev keeps its private PostgreSQL and dev.env; other commands attach to it there"`
 	PostgresBin      string `env:"WAYPOST_POSTGRES_BIN" flag:"postgres-bin" for:"database" help:"Directory of PostgreSQL's programs for the private server; found by itself when unset"`
 

@@ -102,8 +102,11 @@ func (c Config) validate() error {
 	if c.Accounts.RefreshGrace < 0 || c.Accounts.RefreshGrace > maxRefreshGrace {
 		errs = append(errs, fmt.Errorf("WAYPOST_REFRESH_GRACE must be from 0s to %s", maxRefreshGrace))
 	}
-	if c.MaxConns < 4 {
-		errs = append(errs, errors.New("WAYPOST_DATABASE_MAX_CONNS must be 4 or more: jobs hold connections of their own"))
+	if c.StatsTimeout <= 0 {
+		errs = append(errs, errors.New("WAYPOST_STATS_TIMEOUT must be positive"))
+	}
+	if c.MaxConns < 1 {
+		errs = append(errs, errors.New("WAYPOST_DATABASE_MAX_CONNS must be positive"))
 	}
 	if c.MetricsToken != "" && len(c.MetricsToken) < minMetricsToken {
 		errs = append(errs, fmt.Errorf("WAYPOST_METRICS_TOKEN is weak: it has fewer than %d characters", minMetricsToken))
