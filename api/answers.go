@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waypost/waypost/internal/apidoc"
+	"github.com/waypost/waypost/internal/fairqueue"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/httpedge"
 )
@@ -44,6 +45,10 @@ func describeAnswers(oapi *huma.OpenAPI, op *huma.Operation) {
 	// What reads nothing and asks nobody is never slow.
 	if op.RequestBody != nil || len(op.Parameters) > 0 || len(op.Security) > 0 {
 		failures = append(failures, errSlow)
+	}
+	// What asks the database may find it with too much to do.
+	if len(op.Security) > 0 || op.RequestBody != nil {
+		failures = append(failures, fairqueue.ErrBusy)
 	}
 	schema := oapi.Components.Schemas.Schema(envelopeType, true, "")
 	for status, r := range op.Responses {

@@ -53,5 +53,5 @@ func describeCollect() *apidoc.Operation {
 	return withFailures(o,
 		errNotJSON, site.ErrSiteKey, errBodySlow, errBodySize, errCollectType,
 		fault.Validation(map[string]string{"body.url": "An absolute URL such as https://example.com/page."}),
-		errTooMany, groupcommit.ErrFull)
+		errTooMany, groupcommit.ErrFull, errSlow)
 }

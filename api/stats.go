@@ -133,7 +133,7 @@ func statsOperation(name, summary, description string) huma.Operation {
 			Description: "`true` adds the preceding period of equal length to the summary and the timeseries; any other value does not.",
 			Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
 		}, filterParameter()},
-	}, siteKey())
+	}, siteKey(), stats.ErrTooExpensive)
 }
 
 // StatsInput is what every statistics operation takes. Those on which a

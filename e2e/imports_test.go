@@ -64,7 +64,7 @@ var allowed = map[string][]string{
 	// Layer 5.
 	"api": {
 		"internal/fault", "internal/identity", "internal/httpedge", "internal/apidoc", "internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed",
-		"internal/groupcommit", "internal/account", "internal/account/oauth", "internal/content", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook",
+		"internal/fairqueue", "internal/groupcommit", "internal/account", "internal/account/oauth", "internal/content", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook",
 	},
 	"internal/pages": {"internal/fault", "internal/httpedge", "internal/account"},
 	"internal/jobs":  {"internal/account", "internal/queue", "internal/stats", "internal/webhook"},

@@ -59,8 +59,11 @@ var limits = calls{
 	"get-stats-timeseries": tooManyReads,
 }
 
-func tooManyReads(_ *testing.T, w *world, call func(request) answer) {
+func tooManyReads(t *testing.T, w *world, call func(request) answer) {
 	exceed(call, request{caller: callerReader, at: w.strictURL})
+	unlock := hangAnswers(t, w.database.Owner)
+	defer unlock()
+	call(request{name: "too expensive", caller: callerReader, at: w.hastyURL})
 }
 
 // exceed makes a call until it is too many.

@@ -35,9 +35,11 @@ type world struct {
 	// strictURL is of the same service, but for that administrators need a second
 	// factor, and that one call in a minute is enough for statistics.
 	strictURL string
-	db        *db.DB
-	database  dbtest.URLs
-	log       *journal
+	// hastyURL is of the same service, which gives up answers of the statistics soon.
+	hastyURL string
+	db       *db.DB
+	database dbtest.URLs
+	log      *journal
 	// google and github sign in whom they are told to.
 	google, github *oauthtest.Server
 	people         map[string]*person
@@ -66,6 +68,7 @@ func newWorld(t *testing.T) *world {
 	w.url = w.compose(t, w.database.App, "WAYPOST_OAUTH_GOOGLE_URL="+w.google.URL)
 	w.strictURL = w.compose(t, w.database.App, "WAYPOST_OAUTH_GOOGLE_URL="+w.google.URL, "WAYPOST_REQUIRE_ADMIN_2FA=true",
 		"WAYPOST_KEY_RATE=1", "WAYPOST_ADDRESS_RATE=1")
+	w.hastyURL = w.compose(t, w.database.App, "WAYPOST_STATS_TIMEOUT=50ms")
 	w.makeCallers(t)
 	return w
 }
