@@ -4,6 +4,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ type Options struct {
 	// CancelQueries makes the end of a context cancel the statement in the database,
 	// which otherwise goes on with what nobody waits for. The connection stays open.
 	CancelQueries bool
-	// Logger receives what a broken connection or an oversized wait has to say.
+	// Logger receives the COMMITs whose answer was lost; nil for nobody.
 	Logger *slog.Logger
 }
 
@@ -45,6 +46,7 @@ type DB struct {
 	maxWait  time.Duration
 	waiting  atomic.Int64 // for a connection
 	refused  atomic.Int64 // who waited in vain
+	logger   *slog.Logger
 }
 
 // cancelTime is how long a cancelled statement may take to end before its
@@ -103,15 +105,16 @@ func prepare(ctx context.Context, o Options) (*DB, error) {
 		params["application_name"] = "waypost"
 	}
 	// Otherwise each uuid would travel through its text.
-	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap())
+		noteTimeline(ctx, conn)
 		return nil
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("db: %w", err)
 	}
-	return &DB{pool: pool, maxConns: int(cfg.MaxConns), maxWait: o.MaxWait}, nil
+	return &DB{pool: pool, maxConns: int(cfg.MaxConns), maxWait: o.MaxWait, logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))}, nil
 }
 
 // Pool gives the connections to libraries that bring their own transactions. Reads

@@ -2,10 +2,10 @@ package db
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waypost/waypost/internal/identity"
 )
@@ -16,8 +16,9 @@ import (
 // for, and satisfies the interface of generated queries.
 //
 // What a statement did is durable once its result was read to the end without an
-// error: the rows' Err, as well as Exec and Scan, report also a failed commit.
-// Errors come back as the driver has them; see Translate.
+// error: the rows' Err, as well as Exec and Scan, report also a failed commit, about
+// which Single asks like InTx. Other errors come back as the driver has them; see
+// Translate.
 type Single struct {
 	db *DB
 	p  identity.Principal
@@ -26,11 +27,6 @@ type Single struct {
 // Single returns p's single statements.
 func (d *DB) Single(p identity.Principal) Single { return Single{d, p} }
 
-// setActor is what begin does, as one statement of an implicit transaction: all
-// statements between two Syncs of PostgreSQL's extended protocol are one.
-const setActor = `select set_config('waypost.actor_type', $1, true), set_config('waypost.actor_id', $2, true),
-	set_config('waypost.session_id', $3, true), set_config('waypost.ip', $4, true), set_config('waypost.request_id', $5, true)`
-
 // Query runs a statement that returns rows. They must be closed, or read to the
 // end.
 func (s Single) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
@@ -38,26 +34,19 @@ func (s Single) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, e
 	if err != nil {
 		return nil, err
 	}
-	address := ""
-	if s.p.Address.IsValid() {
-		address = s.p.Address.String()
-	}
+	// All statements between two Syncs of PostgreSQL's extended protocol are one
+	// implicit transaction.
 	var b pgx.Batch
-	b.Queue(setActor, string(s.p.Kind), s.p.ID, s.p.SessionID, address, s.p.RequestID)
+	b.Queue(open, actor(s.p)...)
 	b.Queue(sql, args...)
-	results := conn.SendBatch(ctx, &b)
-	end := func() error {
-		defer conn.Release()
-		return results.Close()
+	r := &singleRows{ctx: ctx, db: s.db, conn: conn, results: conn.SendBatch(ctx, &b)}
+	if r.transaction, err = opened(conn, r.results.QueryRow()); err == nil {
+		r.Rows, err = r.results.Query()
 	}
-	if _, err := results.Exec(); err != nil {
-		return nil, errors.Join(err, end())
-	}
-	rows, err := results.Query()
 	if err != nil {
-		return nil, errors.Join(err, end())
+		return nil, r.end(err)
 	}
-	return &singleRows{Rows: rows, end: end}, nil
+	return r, nil
 }
 
 // Exec runs a statement and returns what it did.
@@ -80,9 +69,13 @@ func (s Single) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 // singleRows end their transaction with their last row.
 type singleRows struct {
 	pgx.Rows
-	end   func() error
-	ended bool
-	err   error // of the commit
+	transaction
+	ctx     context.Context // of the statement
+	db      *DB
+	conn    *pgxpool.Conn
+	results pgx.BatchResults
+	ended   bool
+	err     error // of statement and commit
 }
 
 // Next implements pgx.Rows.
@@ -101,15 +94,44 @@ func (r *singleRows) Close() {
 	}
 	r.ended = true
 	r.Rows.Close()
-	r.err = r.end()
+	r.err = r.end(r.Rows.Err())
 }
 
 // Err implements pgx.Rows.
 func (r *singleRows) Err() error {
-	if err := r.Rows.Err(); err != nil {
+	if r.ended {
+		return r.err
+	}
+	return r.Rows.Err()
+}
+
+// end reads the rest of the answer, gives the connection back and returns what became
+// of the transaction. failed is the statement's own error: the commit was sent with
+// the statement, so its outcome may be open after that as well.
+func (r *singleRows) end(failed error) error {
+	err := r.results.Close()
+	if failed != nil {
+		err = failed
+	}
+	if r.undecided = isUndecided(err); r.undecided {
+		_ = r.conn.Conn().Close(r.ctx)
+	}
+	r.conn.Release()
+	if !r.undecided {
 		return err
 	}
-	return r.err
+	settled := r.db.settle(r.ctx, r.transaction, err)
+	switch {
+	case failed == nil:
+		return settled
+	case settled == nil:
+		// Committed, but not all of its rows arrived.
+		return ErrUnknownOutcome.Because(&unknownOutcome{failed})
+	case IsUnknownOutcome(settled):
+		return settled
+	default:
+		return failed // the statement's, which undid it
+	}
 }
 
 type singleRow struct {

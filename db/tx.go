@@ -3,10 +3,10 @@ package db
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waypost/waypost/internal/identity"
 )
@@ -15,8 +15,11 @@ import (
 // fn returns nil. Who p is travels with the transaction as the settings
 // waypost.actor_type, actor_id, session_id, ip and request_id, for triggers to
 // read. Errors come back through Translate; fn's own faults come back untouched.
+//
+// Where COMMIT is not answered, or with an error that leaves open what became of it,
+// InTx asks, and returns what it learns: nil, ErrNotCommitted, or ErrUnknownOutcome. fn is never run again.
 func (d *DB) InTx(ctx context.Context, p identity.Principal, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	return d.inTx(ctx, pgx.TxOptions{BeginQuery: begin("begin", p)}, fn)
+	return d.inTx(ctx, begin(open, p), fn)
 }
 
 // InIndexTx is InTx for a transaction whose statements look rows up by keys that
@@ -24,14 +27,15 @@ func (d *DB) InTx(ctx context.Context, p identity.Principal, fn func(ctx context
 // PostgreSQL would otherwise plan it anew each time, for more than it costs to run,
 // or keep a plan from when the table was small and scan it when it is large.
 func (d *DB) InIndexTx(ctx context.Context, p identity.Principal, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	const settings = "; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off"
-	return d.inTx(ctx, pgx.TxOptions{BeginQuery: begin("begin", p) + settings}, fn)
+	const settings = ` || set_config('plan_cache_mode', 'force_generic_plan', true) || set_config('enable_seqscan', 'off', true)
+	|| set_config('enable_hashjoin', 'off', true) || set_config('enable_mergejoin', 'off', true)`
+	return d.inTx(ctx, begin(open+settings, p), fn)
 }
 
 // InSnapshot runs fn in one REPEATABLE READ, READ ONLY transaction, so that all
 // of fn's queries see the same instant.
 func (d *DB) InSnapshot(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	return d.inTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
+	return d.inTx(ctx, beginReading("begin isolation level repeatable read read only"), fn)
 }
 
 // InLimitedSnapshot is InSnapshot for statements that may be costly: the server ends
@@ -39,48 +43,72 @@ func (d *DB) InSnapshot(ctx context.Context, fn func(ctx context.Context, tx pgx
 // gives it one processor.
 func (d *DB) InLimitedSnapshot(ctx context.Context, limit time.Duration, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	const afterUs = time.Second
-	settings := fmt.Sprintf("begin isolation level repeatable read read only; set local statement_timeout = %d; set local max_parallel_workers_per_gather = 0",
-		(limit + afterUs).Milliseconds())
-	return d.inTx(ctx, pgx.TxOptions{BeginQuery: settings}, fn)
+	return d.inTx(ctx, beginReading(fmt.Sprintf("begin isolation level repeatable read read only; set local statement_timeout = %d; set local max_parallel_workers_per_gather = 0",
+		(limit+afterUs).Milliseconds())), fn)
 }
 
-func (d *DB) inTx(ctx context.Context, o pgx.TxOptions, fn func(ctx context.Context, tx pgx.Tx) error) error {
+// beginning begins a transaction.
+type beginning func(context.Context, *pgxpool.Conn) (pgx.Tx, transaction, error)
+
+// beginReading sends query. Nothing is ever asked about a transaction that only reads.
+func beginReading(query string) beginning {
+	return func(ctx context.Context, conn *pgxpool.Conn) (pgx.Tx, transaction, error) {
+		tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: query})
+		return tx, transaction{}, err
+	}
+}
+
+// begin sends BEGIN and opening, a form of open, in one round trip.
+func begin(opening string, p identity.Principal) beginning {
+	return func(ctx context.Context, conn *pgxpool.Conn) (pgx.Tx, transaction, error) {
+		var b pgx.Batch
+		b.BeginTx(pgx.TxOptions{})
+		b.Queue(opening, actor(p)...)
+		results := conn.SendBatch(ctx, &b)
+		if _, err := results.Exec(); err != nil {
+			_ = results.Close()
+			return results.Tx(), transaction{}, err
+		}
+		t, err := opened(conn, results.QueryRow())
+		if closed := results.Close(); err == nil {
+			err = closed
+		}
+		return results.Tx(), t, err
+	}
+}
+
+func (d *DB) inTx(ctx context.Context, begin beginning, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	t, err := d.attempt(ctx, begin, fn)
+	if t.undecided {
+		return d.settle(ctx, t, err)
+	}
+	return Translate(err)
+}
+
+// attempt is a transaction up to the answer to its COMMIT. It gives its connection
+// back before anybody asks over another.
+func (d *DB) attempt(ctx context.Context, begin beginning, fn func(ctx context.Context, tx pgx.Tx) error) (transaction, error) {
 	conn, err := d.acquire(ctx)
 	if err != nil {
-		return Translate(err)
+		return transaction{}, err
 	}
 	defer conn.Release()
-	return Translate(pgx.BeginTxFunc(ctx, conn, o, func(tx pgx.Tx) error { return fn(ctx, tx) }))
-}
-
-// begin puts the settings into the same round trip as BEGIN: pgx sends a query
-// without arguments as one simple-protocol message, which may hold several
-// statements.
-func begin(verb string, p identity.Principal) string {
-	address := ""
-	if p.Address.IsValid() {
-		address = p.Address.String()
+	tx, t, err := begin(ctx, conn)
+	if tx != nil {
+		defer func() { _ = tx.Rollback(ctx) }() // without effect after COMMIT
 	}
-	var b strings.Builder
-	b.WriteString(verb)
-	for _, s := range [...]struct{ name, value string }{
-		{"actor_type", string(p.Kind)},
-		{"actor_id", p.ID},
-		{"session_id", p.SessionID},
-		{"ip", address},
-		{"request_id", p.RequestID},
-	} {
-		b.WriteString("; set local waypost.")
-		b.WriteString(s.name)
-		b.WriteString(" = ")
-		b.WriteString(literal(s.value))
+	if err != nil {
+		return t, err
 	}
-	return b.String()
-}
-
-// literal quotes s as a PostgreSQL string constant in the E” form, which means
-// the same under either setting of standard_conforming_strings. NUL, which no
-// PostgreSQL text can hold, is dropped.
-func literal(s string) string {
-	return "E'" + strings.NewReplacer("'", "''", `\`, `\\`, "\x00", "").Replace(s) + "'"
+	if err := fn(ctx, tx); err != nil {
+		return t, err
+	}
+	unsent := conn.Conn().IsClosed()
+	if err := tx.Commit(ctx); err != nil {
+		if t.undecided = !unsent && isUndecided(err); t.undecided {
+			_ = conn.Conn().Close(ctx) // who answers so is not to be trusted with the next
+		}
+		return t, err
+	}
+	return t, nil
 }

@@ -1,0 +1,163 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
+)
+
+// ErrUnknownOutcome says that a COMMIT was sent, that its answer was lost or doesn't
+// say what became of it, and that asking didn't tell either. The work may be durable,
+// so nobody may do it again as if it were new. errors.Is can't tell it from
+// ErrUnavailable, since their kinds and codes are the same; IsUnknownOutcome can.
+var ErrUnknownOutcome = fault.New(fault.Unavailable, fault.CodeUnavailable, "The service cannot tell yet whether this was stored. Try again shortly.").After(2 * time.Second)
+
+// ErrNotCommitted says that a COMMIT was sent and that nothing of it is durable. As
+// with ErrUnavailable, a client may send its request again.
+var ErrNotCommitted = fault.New(fault.Unavailable, fault.CodeUnavailable, "Nothing of this was stored. Try again shortly.").After(2 * time.Second)
+
+// IsUnknownOutcome reports whether err is an ErrUnknownOutcome.
+func IsUnknownOutcome(err error) bool {
+	_, ok := errors.AsType[*unknownOutcome](err)
+	return ok
+}
+
+// unknownOutcome is the cause of every ErrUnknownOutcome.
+type unknownOutcome struct{ err error }
+
+func (u *unknownOutcome) Error() string {
+	return "a transaction's outcome is unknown: " + u.err.Error()
+}
+func (u *unknownOutcome) Unwrap() error { return u.err }
+
+// settleWithin bounds the wait for what became of one transaction.
+const settleWithin = 2 * time.Second
+
+// transaction is what PostgreSQL can be asked about one by.
+type transaction struct {
+	// id is its xid8, drawn before COMMIT; "" where that never arrived.
+	id string
+	// timeline is the history that id belongs to. A server promoted in another's place
+	// may lack the transaction and give its id away again.
+	timeline string
+	// undecided says that its COMMIT was sent, and that isUndecided.
+	undecided bool
+}
+
+// open is the first statement of a transaction that writes. It tells the triggers who
+// acts, and draws the transaction's id, which its first write would do anyway.
+const open = `select pg_current_xact_id()::text, set_config('waypost.actor_type', $1, true) || set_config('waypost.actor_id', $2, true)
+	|| set_config('waypost.session_id', $3, true) || set_config('waypost.ip', $4, true) || set_config('waypost.request_id', $5, true)`
+
+// actor are the arguments of open. U+0000, which no PostgreSQL text can hold, is dropped.
+func actor(p identity.Principal) []any {
+	address := ""
+	if p.Address.IsValid() {
+		address = p.Address.String()
+	}
+	args := make([]any, 0, 5)
+	for _, value := range [...]string{string(p.Kind), p.ID, p.SessionID, address, p.RequestID} {
+		args = append(args, strings.ReplaceAll(value, "\x00", ""))
+	}
+	return args
+}
+
+// opened reads what open answers on conn.
+func opened(conn *pgxpool.Conn, answer pgx.Row) (transaction, error) {
+	t := transaction{}
+	t.timeline, _ = conn.Conn().PgConn().CustomData()[timelineKey].(string)
+	return t, answer.Scan(&t.id, nil)
+}
+
+const (
+	timelineKey = "waypost.timeline"
+	timeline    = `left(pg_walfile_name(pg_current_wal_lsn()), 8)`
+)
+
+// noteTimeline remembers which history a new connection writes. A server that doesn't
+// tell (a standby) can't be asked about transactions later.
+func noteTimeline(ctx context.Context, conn *pgx.Conn) {
+	results, err := conn.PgConn().Exec(ctx, "select "+timeline).ReadAll()
+	if err == nil && len(results) == 1 && len(results[0].Rows) == 1 {
+		conn.PgConn().CustomData()[timelineKey] = string(results[0].Rows[0][0])
+	}
+}
+
+// isUndecided reports whether err, met when a COMMIT was sent, leaves open what became
+// of it: the connection ended, or the answer is of a class that a server or a proxy
+// gives after a COMMIT was applied as well. Any other answer is a rollback's.
+func isUndecided(err error) bool {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return strings.HasPrefix(pe.Code, "XX") || strings.HasPrefix(pe.Code, "08") || strings.HasPrefix(pe.Code, "57P") ||
+			pe.SeverityUnlocalized == "FATAL" || pe.SeverityUnlocalized == "PANIC"
+	}
+	if _, unsent := errors.AsType[pgx.ErrPreprocessingBatch](err); unsent || err == nil {
+		return false
+	}
+	if errors.Is(err, pgconn.ErrConnClosed) {
+		return true // pgx says so also of a connection that ended after the COMMIT
+	}
+	return !errors.Is(err, pgx.ErrTxCommitRollback) && !errors.Is(err, pgx.ErrTxClosed) && !pgconn.SafeToRetry(err)
+}
+
+// settle asks over another connection what became of t, whose COMMIT met cause. It
+// returns nil when t is committed, ErrNotCommitted when it was rolled back, and
+// ErrUnknownOutcome when it doesn't learn that in time.
+func (d *DB) settle(ctx context.Context, t transaction, cause error) error {
+	status := d.statusOf(ctx, t)
+	d.logger.WarnContext(ctx, "the answer to a COMMIT was lost or an error, so the transaction was asked for", "status", status, "error", cause)
+	switch status {
+	case committed:
+		return nil
+	case aborted:
+		return ErrNotCommitted.Because(cause)
+	default:
+		return ErrUnknownOutcome.Because(&unknownOutcome{cause})
+	}
+}
+
+// What pg_xact_status answers, and that nobody knows.
+const (
+	committed  = "committed"
+	aborted    = "aborted"
+	inProgress = "in progress"
+	unknown    = "unknown"
+)
+
+// statusOf waits until t is over, also when ctx is, but no longer than settleWithin.
+func (d *DB) statusOf(ctx context.Context, t transaction) string {
+	if t.id == "" || t.timeline == "" {
+		return unknown
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+	defer cancel()
+	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		status, err := d.askStatus(ctx, t)
+		if err != nil && fault.KindOf(Translate(err)) != fault.Unavailable || err == nil && status != inProgress {
+			return status
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return unknown
+		}
+	}
+}
+
+func (d *DB) askStatus(ctx context.Context, t transaction) (string, error) {
+	var status *string // nil for one so old that it is forgotten
+	var now string
+	err := d.Direct().QueryRow(ctx, `select pg_xact_status($1::text::xid8), `+timeline, t.id).Scan(&status, &now)
+	if err != nil || status == nil || now != t.timeline {
+		return unknown, err
+	}
+	return *status, nil
+}
