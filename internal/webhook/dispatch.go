@@ -211,9 +211,13 @@ func (r *Receiver) interrupt(b Boundary, id uuid.UUID) error {
 	return nil
 }
 
-// isAway reports whether err means that the database can't be reached now. The
-// end of a handler's own context does not mean that.
+// isAway reports whether err means that the database can't be reached now, or that
+// it doesn't tell what became of a COMMIT. The end of a handler's own context does
+// not mean that.
 func isAway(err error) bool {
+	if db.IsUnknownOutcome(err) {
+		return true
+	}
 	return err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) &&
 		fault.KindOf(db.Translate(err)) == fault.Unavailable
 }
