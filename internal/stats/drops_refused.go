@@ -92,7 +92,8 @@ func (r *refusals) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, refusedTimeout)
 	defer cancel()
 	err := r.store(ctx, counts)
-	if err != nil {
+	// What may be stored already is rather lost than counted twice.
+	if err != nil && !db.IsUnknownOutcome(err) {
 		for k, n := range counts {
 			r.add(k, n)
 		}

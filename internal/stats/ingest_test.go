@@ -52,7 +52,12 @@ type bench struct {
 
 func newBench(t testing.TB, zone string, now time.Time) *bench {
 	t.Helper()
-	b := &bench{t: t, db: dbtest.New(t), clock: &testClock{at: now}}
+	return newBenchOn(t, dbtest.New(t), zone, now)
+}
+
+func newBenchOn(t testing.TB, d *db.DB, zone string, now time.Time) *bench {
+	t.Helper()
+	b := &bench{t: t, db: d, clock: &testClock{at: now}}
 	var err error
 	if b.sites, err = site.New(site.Options{DB: b.db, Logger: slog.New(slog.DiscardHandler), Now: b.clock.now}); err != nil {
 		t.Fatal(err)
