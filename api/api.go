@@ -67,6 +67,9 @@ type Options struct {
 	HonorDoNotTrack bool
 	// Ready lists what must work for the service to be ready, in a fixed order.
 	Ready []Check
+	// JobFailures returns the work in the background that fails for good, by name; nil
+	// for none.
+	JobFailures func() map[string]JobFailure
 }
 
 // Check is one condition of readiness, or with State something worth knowing
@@ -112,7 +115,7 @@ func Mount(r chi.Router, o Options) (huma.API, error) {
 	registerSites(a, o.SiteAdmin, o.SiteEraser)
 	registerSiteKeys(a, o.SiteAdmin, o.SiteKeyAdmin)
 	registerSiteDrops(a, o.SiteAdmin, o.Drops)
-	registerHealth(a, o.Ready)
+	registerHealth(a, o.Ready, o.JobFailures)
 	registerIndex(a, o.BaseURL, cmp.Or(o.DocsPath, "/docs"))
 
 	r.With(describeDelivery().Middleware).Method(http.MethodPost, deliveryPath, receiveWebhook(o.Deliveries))

@@ -18,6 +18,16 @@ const readyTimeout = 3 * time.Second
 type health struct {
 	Status string            `json:"status" enum:"alive,ready" example:"ready" doc:"Alive says nothing of readiness."`
 	Checks map[string]string `json:"checks,omitempty" doc:"Each condition and its state." example:"{\"database\":\"ok\",\"jobs\":\"ok\",\"migrations\":\"ok\"}"`
+	// JobFailures are no condition: what they concern is late, and nothing is refused.
+	JobFailures map[string]JobFailure `json:"job_failures,omitempty" doc:"In readiness, while there are any: kinds of jobs of which the latest failed at its last attempt, and periodic tasks that failed three times in a row or more, by name, as far as this process worked on them. The log has their errors."`
+}
+
+// JobFailure is work in the background that fails for good. It goes away when the
+// work succeeds again.
+type JobFailure struct {
+	Count int       `json:"count" minimum:"1" example:"4" doc:"In a row."`
+	Since time.Time `json:"since" example:"2026-11-22T10:00:00Z" doc:"When the first of them failed."`
+	Last  time.Time `json:"last" example:"2026-11-22T10:00:15Z" doc:"When the latest of them failed."`
 }
 
 type healthOutput struct {
@@ -25,7 +35,7 @@ type healthOutput struct {
 	Body         health
 }
 
-func registerHealth(a huma.API, checks []Check) {
+func registerHealth(a huma.API, checks []Check, failing func() map[string]JobFailure) {
 	huma.Register(a, access(huma.Operation{
 		OperationID: "get-health",
 		Method:      http.MethodGet,
@@ -42,12 +52,15 @@ func registerHealth(a huma.API, checks []Check) {
 		Method:      http.MethodGet,
 		Path:        "/readyz",
 		Summary:     "Can it serve?",
-		Description: "Ready when the database answers, its migrations are complete and jobs are being worked; else 503, whose details say which is not.",
+		Description: "Ready when the database answers, its migrations are complete and jobs are being worked; else 503, whose details say which is not. Work in the background that keeps failing is listed, and leaves it ready.",
 		Tags:        []string{tagService},
 	}, public(), errNotReady), func(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 		defer cancel()
 		out := &healthOutput{CacheControl: "no-store", Body: health{Status: "ready", Checks: map[string]string{}}}
+		if failing != nil {
+			out.Body.JobFailures = failing()
+		}
 		var causes []error
 		for _, c := range checks {
 			state := "ok"

@@ -73,7 +73,10 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if a.jobs, err = jobs.New(jobs.Options{Pool: o.Areas.Background.Pool(), Logger: quieter(o.Logger), Tasks: a.tasks(p)}); err != nil {
+	a.jobs, err = jobs.New(jobs.Options{
+		Pool: o.Areas.Background.Pool(), Logger: quieter(o.Logger), Tasks: a.tasks(p), Metrics: a.metrics.Registerer(),
+	})
+	if err != nil {
 		return err
 	}
 	if err := a.jobs.Start(ctx); err != nil {
@@ -183,7 +186,16 @@ func (a *App) operations(o Options, p parts) api.Options {
 			{Name: "jobs", Test: a.jobs.Check},
 			{Name: "geoip", State: s.Countries.Describe()},
 		},
+		JobFailures: a.jobFailures,
 	}
+}
+
+func (a *App) jobFailures() map[string]api.JobFailure {
+	list := make(map[string]api.JobFailure)
+	for name, f := range a.jobs.Failures() {
+		list[name] = api.JobFailure{Count: f.Count, Since: f.Since.UTC(), Last: f.Last.UTC()}
+	}
+	return list
 }
 
 // Handler answers the service's requests, for a server of the caller's own.

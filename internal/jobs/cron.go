@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -113,7 +114,7 @@ func (w *cronWorker) Work(ctx context.Context, job *river.Job[cronArgs]) error {
 	if !known {
 		return river.JobCancel(errors.New("no such periodic task; an older or newer waypost queued it"))
 	}
-	n, err := p.Run(ctx)
+	n, err := run(ctx, p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
 	}
@@ -121,6 +122,22 @@ func (w *cronWorker) Work(ctx context.Context, job *river.Job[cronArgs]) error {
 		w.logger.InfoContext(ctx, "periodic task", "name", p.Name, "changed", n)
 	}
 	return nil
+}
+
+// run is one run of p. A panic is a failure like another: River would write its stack
+// into the log each time.
+func run(ctx context.Context, p Periodic) (int, error) {
+	var n int
+	var err error
+	func() {
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			}
+		}()
+		n, err = p.Run(ctx)
+	}()
+	return n, err
 }
 
 func periodicJobs(table []Periodic) []*river.PeriodicJob {

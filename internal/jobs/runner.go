@@ -7,15 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
+	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/queue"
+	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/webhook"
 )
 
 const (
@@ -30,17 +35,22 @@ const (
 	rollupWorkers = 2
 )
 
-// Options configure New. All fields are mandatory.
+// Options configure New. All fields but Metrics are mandatory.
 type Options struct {
 	Pool   *pgxpool.Pool
 	Logger *slog.Logger
 	Tasks  Tasks
+	// Metrics takes the runner's metrics; nil for none.
+	Metrics prometheus.Registerer
 }
 
 // Runner works jobs until it is stopped.
 type Runner struct {
-	client  *river.Client[pgx.Tx]
-	running atomic.Bool
+	client   *river.Client[pgx.Tx]
+	failures *failures
+	unwatch  func() // ends watching
+	watching sync.WaitGroup
+	running  atomic.Bool
 }
 
 // New prepares the workers; Start sets them to work.
@@ -90,12 +100,32 @@ func New(o Options) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
-	return &Runner{client: client}, nil
+	r := &Runner{client: client}
+	if r.failures, err = newFailures(o.Logger, o.Metrics, names(table)); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// names are what failures may be counted under.
+func names(table []Periodic) []string {
+	list := []string{
+		account.LinkRequest{}.Kind(), stats.EraseArgs{}.Kind(), stats.SealJob{}.Kind(),
+		webhook.AlertJob{}.Kind(), webhook.AttemptJob{}.Kind(), webhook.BulkJob{}.Kind(),
+	}
+	for _, p := range table {
+		list = append(list, p.Name)
+	}
+	return list
 }
 
 // Start begins to work jobs; ctx bounds only the start.
 func (r *Runner) Start(ctx context.Context) error {
+	ends, unsubscribe := r.client.Subscribe(river.EventKindJobCompleted, river.EventKindJobFailed, river.EventKindJobCancelled)
+	r.unwatch = unsubscribe
+	r.watching.Go(func() { r.failures.watch(ends) })
 	if err := r.client.Start(context.WithoutCancel(ctx)); err != nil {
+		r.unwatch()
 		return fmt.Errorf("jobs: %w", err)
 	}
 	r.running.Store(true)
@@ -110,6 +140,11 @@ func (r *Runner) Check(context.Context) error {
 	return nil
 }
 
+// Failures returns the work that fails for good, as far as this process did it: kinds
+// of jobs of which the latest spent its last attempt, and periodic tasks that failed
+// three times in a row or more. What succeeds again is no longer among it.
+func (r *Runner) Failures() map[string]Failure { return r.failures.list() }
+
 // Stop takes no more jobs and waits for those in flight; when ctx ends first,
 // they are cancelled and given back.
 func (r *Runner) Stop(ctx context.Context) error {
@@ -120,6 +155,8 @@ func (r *Runner) Stop(ctx context.Context) error {
 		defer cancel()
 		err = r.client.StopAndCancel(grace)
 	}
+	r.unwatch()
+	r.watching.Wait()
 	if err != nil {
 		return fmt.Errorf("jobs: stop: %w", err)
 	}
