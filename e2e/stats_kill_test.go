@@ -84,8 +84,8 @@ func (a *audience) post(path, body string, header ...string) (int, []byte) {
 	return res.StatusCode, text
 }
 
-// hit reports a page of its own, once; at times a bot does.
-func (a *audience) hit(sender, n int) {
+// hit reports a page of its own, once; at times a bot does. It returns the status.
+func (a *audience) hit(sender, n int) int {
 	path, agent := fmt.Sprintf("/hit/%d-%d", sender, n), visitorAgent
 	bot := n%9 == 0
 	if bot {
@@ -104,6 +104,7 @@ func (a *audience) hit(sender, n int) {
 		a.sent[path] = true
 		a.answered[path] = status == http.StatusAccepted
 	}
+	return status
 }
 
 // batch reports some events until that is answered.
