@@ -36,6 +36,7 @@ type unknownOutcome struct{ err error }
 func (u *unknownOutcome) Error() string {
 	return "a transaction's outcome is unknown: " + u.err.Error()
 }
+
 func (u *unknownOutcome) Unwrap() error { return u.err }
 
 // settleWithin bounds the wait for what became of one transaction.
@@ -48,6 +49,8 @@ type transaction struct {
 	// timeline is the history that id belongs to. A server promoted in another's place
 	// may lack the transaction and give its id away again.
 	timeline string
+	// readOnly says that nothing can come of it.
+	readOnly bool
 	// undecided says that its COMMIT was sent, and that isUndecided.
 	undecided bool
 }
@@ -112,8 +115,11 @@ func isUndecided(err error) bool {
 // returns nil when t is committed, ErrNotCommitted when it was rolled back, and
 // ErrUnknownOutcome when it doesn't learn that in time.
 func (d *DB) settle(ctx context.Context, t transaction, cause error) error {
+	if t.readOnly {
+		return nil // what it read it has read
+	}
 	status := d.statusOf(ctx, t)
-	d.logger.WarnContext(ctx, "the answer to a COMMIT was lost or an error, so the transaction was asked for", "status", status, "error", cause)
+	d.logger.WarnContext(ctx, "a COMMIT was not answered, or with an error that says nothing", "outcome", status, "error", cause)
 	switch status {
 	case committed:
 		return nil

@@ -248,3 +248,21 @@ func TestAnOutcomeThatCannotBeAskedForIsUnknown(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatASnapshotReadStandsWhateverItsCommitIsAnswered(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	for _, code := range codes {
+		l.proxy.SpoilNext(dbtest.Fault{Fate: dbtest.Dropped, Answer: code})
+		n := 0
+		err := l.InSnapshot(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+			return tx.QueryRow(ctx, `select 1 + count(*) from things`).Scan(&n)
+		})
+		if err != nil || n != 1 {
+			t.Errorf("%s: %d, %v", code, n, err)
+		}
+	}
+	if l.proxy.Asked() != 0 {
+		t.Errorf("asked %d times", l.proxy.Asked())
+	}
+}

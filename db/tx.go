@@ -17,7 +17,8 @@ import (
 // read. Errors come back through Translate; fn's own faults come back untouched.
 //
 // Where COMMIT is not answered, or with an error that leaves open what became of it,
-// InTx asks, and returns what it learns: nil, ErrNotCommitted, or ErrUnknownOutcome. fn is never run again.
+// InTx asks, and returns what it learns: nil, ErrNotCommitted or ErrUnknownOutcome.
+// fn is never run again.
 func (d *DB) InTx(ctx context.Context, p identity.Principal, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return d.inTx(ctx, begin(open, p), fn)
 }
@@ -50,11 +51,11 @@ func (d *DB) InLimitedSnapshot(ctx context.Context, limit time.Duration, fn func
 // beginning begins a transaction.
 type beginning func(context.Context, *pgxpool.Conn) (pgx.Tx, transaction, error)
 
-// beginReading sends query. Nothing is ever asked about a transaction that only reads.
+// beginReading sends query, which begins a transaction that only reads.
 func beginReading(query string) beginning {
 	return func(ctx context.Context, conn *pgxpool.Conn) (pgx.Tx, transaction, error) {
 		tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: query})
-		return tx, transaction{}, err
+		return tx, transaction{readOnly: true}, err
 	}
 }
 
