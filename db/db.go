@@ -71,7 +71,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("db: cannot connect: %w", err)
+		return nil, fmt.Errorf("db: cannot connect: %w", explainRole(err, cfg.ConnConfig.User))
 	}
 	return &DB{pool: pool}, nil
 }

@@ -82,7 +82,7 @@ func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	if err := pool.CheckMigrated(ctx); err != nil {
+	if err := pool.CheckRights(ctx); err != nil {
 		pool.Close()
 		return nil, err
 	}
