@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/db/embedded"
 )
 
 // patience bounds every wait for something that a loaded machine may delay.
@@ -137,9 +139,11 @@ func startServeOf(t *testing.T, program, databaseURL string, env ...string) *pro
 	return p
 }
 
-// startDev runs dev on dir and returns once it is ready.
+// startDev runs dev on dir and returns once it is ready. Its cluster, which may lie
+// elsewhere, is removed when the test ends.
 func startDev(t *testing.T, dir string, env ...string) *process {
 	t.Helper()
+	removeServer(t, dir)
 	p := start(t, env, "dev", "--addr", "127.0.0.1:0", "--data-dir", dir)
 	p.waitReady(t, func() string {
 		if !strings.Contains(p.stdout.String(), "Waypost is ready") {
@@ -148,6 +152,16 @@ func startDev(t *testing.T, dir string, env ...string) *process {
 		return devValues(t, dir)["WAYPOST_URL"]
 	})
 	return p
+}
+
+// removeServer removes the private server of dir when the test ends.
+func removeServer(t *testing.T, dir string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := embedded.Remove(context.Background(), dir); err != nil {
+			t.Errorf("remove the private server: %v", err)
+		}
+	})
 }
 
 // listeningURL finds the address in the server's log.

@@ -77,17 +77,3 @@ func printUpgraded(out io.Writer, done db.Upgraded) {
 		fmt.Fprintf(out, "The schema, %d, is newer than this program's, and compatible with it.\n", done.Newer)
 	}
 }
-
-// withDatabase finds the database for as long as fn runs.
-func withDatabase(cmd *cobra.Command, fn func(context.Context, *app.Database) error) error {
-	c, err := readConfig(cmd)
-	if err != nil {
-		return err
-	}
-	d, err := app.OpenDatabase(cmd.Context(), c, app.QuietLogger())
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return fn(cmd.Context(), d)
-}
