@@ -70,7 +70,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 // prove makes one connection.
 func (d *DB) prove(ctx context.Context) error {
 	if err := d.pool.Ping(ctx); err != nil {
-		return fmt.Errorf("db: cannot connect: %w", err)
+		return fmt.Errorf("db: cannot connect: %w", explainRole(err, d.pool.Config().ConnConfig.User))
 	}
 	return nil
 }

@@ -106,33 +106,6 @@ func TestManyProcessesMigrateExactlyOnce(t *testing.T) {
 	}
 }
 
-func TestADatabaseFromTheFutureIsRefused(t *testing.T) {
-	t.Parallel()
-	url := dbtest.Unmigrated(t).Owner
-	if err := db.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), `insert into goose_db_version (version_id, is_applied) values (99999, true)`); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Migrate(t.Context(), url); !errors.Is(err, db.ErrNewer) {
-		t.Errorf("Migrate: %v", err)
-	}
-	d, err := db.Open(t.Context(), db.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	if err := d.CheckMigrated(t.Context()); !errors.Is(err, db.ErrNewer) {
-		t.Errorf("CheckMigrated: %v", err)
-	}
-}
-
 func TestADatabaseThatIsAwayIsUnavailableAndNothingElseIs(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)

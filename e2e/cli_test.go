@@ -85,6 +85,10 @@ func TestServeMigratesOnlyWhenTold(t *testing.T) {
 	if code, out, _ := command(t, env, "", "migrate", "status"); code != 0 || strings.Contains(out, "applied") || !strings.Contains(out, "pending") {
 		t.Errorf("status before: exit %d, %q", code, out)
 	}
+	code, _, errOut = command(t, env, "", "serve", "--addr", "127.0.0.1:0")
+	if code != 1 || !strings.Contains(errOut, "lacks migrations") {
+		t.Errorf("after a look at the status: exit %d, %q", code, errOut)
+	}
 	p := start(t, env, "serve", "--addr", "127.0.0.1:0", "--migrate")
 	p.waitReady(t, func() string { return listeningURL(p.stderr.String()) })
 	if code, out, _ := command(t, env, "", "migrate", "status"); code != 0 || strings.Contains(out, "pending") {

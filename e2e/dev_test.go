@@ -2,11 +2,14 @@ package e2e_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/waypost/waypost/db/dbtest"
 )
 
 // madeUp are the values that dev writes for scripts.
@@ -17,7 +20,7 @@ var madeUp = []string{
 
 func TestDevKeepsItsDataThroughAStopAndAKill(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "data")
+	dir := filepath.Join(t.TempDir(), ".waypost") // what commands take without being told
 	p := startDev(t, dir)
 	values := devValues(t, dir)
 	for _, name := range madeUp {
@@ -37,6 +40,12 @@ func TestDevKeepsItsDataThroughAStopAndAKill(t *testing.T) {
 	code, out, errOut := command(t, nil, "", "site", "list", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, values["ANALYTICS_SITE_KEY"]) {
 		t.Errorf("a command beside dev: exit %d, %q %q", code, out, errOut)
+	}
+
+	// A database that a dev made before there was a mark goes on as dev's.
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `. "$0/dev.env"; exec "$1" --set=ON_ERROR_STOP=1 "$PSQL_URL" -c "update installation set dev_since = null where dev_since is not null"`, dir, dbtest.Program(t, "psql"))
+	if code, out, errOut := run(t, cmd, nil, ""); code != 0 || !strings.Contains(out, "UPDATE 1") {
+		t.Errorf("psql with PSQL_URL: exit %d, %q %q", code, out, errOut)
 	}
 
 	p.kill()
@@ -69,6 +78,12 @@ func TestDevKeepsItsDataThroughAStopAndAKill(t *testing.T) {
 	code, out, errOut = command(t, nil, "", "site", "list", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, values["ANALYTICS_SITE_KEY"]) {
 		t.Errorf("a command without dev: exit %d, %q %q", code, out, errOut)
+	}
+	cmd = exec.CommandContext(t.Context(), binary, "site", "list")
+	cmd.Dir = filepath.Dir(dir)
+	code, out, errOut = run(t, cmd, nil, "")
+	if code != 0 || !strings.Contains(out, values["ANALYTICS_SITE_KEY"]) || !strings.Contains(errOut, "Database: private PostgreSQL in "+dir) {
+		t.Errorf("a command beside .waypost: exit %d, %q %q", code, out, errOut)
 	}
 }
 

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/db/embedded"
 )
 
 // patience bounds every wait for something that a loaded machine may delay.
@@ -69,8 +71,14 @@ func environment(extra ...string) []string {
 // start runs waypost with args and gives it up when the test ends.
 func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
+	return startProgram(t, binary, env, args...)
+}
+
+// startProgram is start for another build of waypost.
+func startProgram(t *testing.T, program string, env []string, args ...string) *process {
+	t.Helper()
 	p := &process{stdout: newOutput(), stderr: newOutput(), exited: make(chan struct{})}
-	p.cmd = exec.Command(binary, args...)
+	p.cmd = exec.Command(program, args...)
 	p.cmd.Env = environment(env...)
 	p.cmd.Dir = t.TempDir()
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
@@ -111,19 +119,31 @@ func (p *process) kill() {
 // startServe runs the server on a database of its own.
 func startServe(t *testing.T, databaseURL string, env ...string) *process {
 	t.Helper()
-	env = append([]string{
+	return startServeOf(t, binary, databaseURL, env...)
+}
+
+// serveSettings are what serve demands.
+func serveSettings(databaseURL string) []string {
+	return []string{
 		"DATABASE_URL=" + databaseURL,
 		"WAYPOST_URL=https://waypost.example",
 		"WAYPOST_SECRET_KEY=a secret key for tests, longer than 32 bytes",
-	}, env...)
-	p := start(t, env, "serve", "--addr", "127.0.0.1:0")
+	}
+}
+
+// startServeOf is startServe for another build of waypost.
+func startServeOf(t *testing.T, program, databaseURL string, env ...string) *process {
+	t.Helper()
+	p := startProgram(t, program, append(serveSettings(databaseURL), env...), "serve", "--addr", "127.0.0.1:0")
 	p.waitReady(t, func() string { return listeningURL(p.stderr.String()) })
 	return p
 }
 
-// startDev runs dev on dir and returns once it is ready.
+// startDev runs dev on dir and returns once it is ready. Its cluster, which may lie
+// elsewhere, is removed when the test ends.
 func startDev(t *testing.T, dir string, env ...string) *process {
 	t.Helper()
+	removeServer(t, dir)
 	p := start(t, env, "dev", "--addr", "127.0.0.1:0", "--data-dir", dir)
 	p.waitReady(t, func() string {
 		if !strings.Contains(p.stdout.String(), "Waypost is ready") {
@@ -132,6 +152,16 @@ func startDev(t *testing.T, dir string, env ...string) *process {
 		return devValues(t, dir)["WAYPOST_URL"]
 	})
 	return p
+}
+
+// removeServer removes the private server of dir when the test ends.
+func removeServer(t *testing.T, dir string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := embedded.Remove(context.Background(), dir); err != nil {
+			t.Errorf("remove the private server: %v", err)
+		}
+	})
 }
 
 // listeningURL finds the address in the server's log.
@@ -182,9 +212,17 @@ func (p *process) waitFor(t *testing.T, what string, done func() bool) {
 // command runs waypost to its end and returns its exit code and output.
 func command(t *testing.T, env []string, stdin string, args ...string) (int, string, string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, args...)
+	return run(t, exec.CommandContext(t.Context(), binary, args...), env, stdin)
+}
+
+// run runs a program to its end, in an empty directory unless it has one, and
+// returns its exit code and output.
+func run(t *testing.T, cmd *exec.Cmd, env []string, stdin string) (int, string, string) {
+	t.Helper()
 	cmd.Env = environment(env...)
-	cmd.Dir = t.TempDir()
+	if cmd.Dir == "" {
+		cmd.Dir = t.TempDir()
+	}
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

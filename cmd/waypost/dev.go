@@ -17,6 +17,9 @@ the data directory; then it migrates, seeds demo data once, listens, and prints
 what to try. What it makes up (passwords, keys, secrets) is written to
 <data-dir>/dev.env for scripts to source; a value set in the environment wins.
 
+With DATABASE_URL it works on that database, if it is empty or an earlier dev's:
+one with accounts or sites that no dev made is refused before anything is written.
+
 Ctrl-C stops it and its PostgreSQL; the data stays. Delete the data directory to
 start afresh.`,
 		Example: `  waypost dev

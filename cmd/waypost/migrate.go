@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -16,11 +18,17 @@ func newMigrate() *cobra.Command {
 		Use:   "up",
 		Short: "Bring the database to this program's schema",
 		Long: `Applies what is missing, under a lock: any number may run at once, one works.
-Connects as the database's owner: WAYPOST_DATABASE_OWNER_URL, else DATABASE_URL.`,
+Roles, memberships and rights that a restored backup lost are restored too.
+Connects as the database's owner: WAYPOST_DATABASE_OWNER_URL, else DATABASE_URL.
+
+Programs of before that still run go on working on the new schema, unless the
+changelog says otherwise: migrate first, then restart them one by one.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withOwner(cmd, func(ctx context.Context, url string) error {
-				if err := db.Migrate(ctx, url); err != nil {
+			return withDatabase(cmd, func(ctx context.Context, d *app.Database) error {
+				done, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: d.OwnerURL, AppURL: d.URL})
+				printUpgraded(cmd.OutOrStdout(), done)
+				if err != nil {
 					return err
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), "The database is up to date.")
@@ -30,11 +38,11 @@ Connects as the database's owner: WAYPOST_DATABASE_OWNER_URL, else DATABASE_URL.
 	}, "database")
 	status := takesSettings(&cobra.Command{
 		Use:   "status",
-		Short: "List the migrations and whether each was applied",
+		Short: "List the migrations and whether each was applied; changes nothing",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withOwner(cmd, func(ctx context.Context, url string) error {
-				list, err := db.Status(ctx, url)
+			return withDatabase(cmd, func(ctx context.Context, d *app.Database) error {
+				list, err := db.Status(ctx, d.OwnerURL)
 				if err != nil {
 					return err
 				}
@@ -45,7 +53,7 @@ Connects as the database's owner: WAYPOST_DATABASE_OWNER_URL, else DATABASE_URL.
 					if m.Applied {
 						state = "applied"
 					}
-					fmt.Fprintf(w, "%d\t%s\t%s\n", m.Version, m.Name, state)
+					fmt.Fprintf(w, "%d\t%s\t%s\n", m.Version, cmp.Or(m.Name, "(of a newer waypost)"), state)
 				}
 				return w.Flush()
 			})
@@ -54,15 +62,18 @@ Connects as the database's owner: WAYPOST_DATABASE_OWNER_URL, else DATABASE_URL.
 	return group("migrate", "Show or apply schema migrations", "", up, status)
 }
 
-func withOwner(cmd *cobra.Command, fn func(ctx context.Context, ownerURL string) error) error {
-	c, err := readConfig(cmd)
-	if err != nil {
-		return err
+// printUpgraded says what was done, also by an upgrade that then failed.
+func printUpgraded(out io.Writer, done db.Upgraded) {
+	for _, m := range done.Applied {
+		fmt.Fprintf(out, "Applied %s\n", m.Name)
 	}
-	d, err := app.OpenDatabase(cmd.Context(), c, app.QuietLogger())
-	if err != nil {
-		return err
+	for _, v := range done.River {
+		fmt.Fprintf(out, "Applied migration %d of the job queue\n", v)
 	}
-	defer d.Close()
-	return fn(cmd.Context(), d.OwnerURL)
+	for _, sql := range done.Restored {
+		fmt.Fprintf(out, "Restored: %s\n", sql)
+	}
+	if done.Newer > 0 {
+		fmt.Fprintf(out, "The schema, %d, is newer than this program's, and compatible with it.\n", done.Newer)
+	}
 }

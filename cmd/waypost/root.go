@@ -29,7 +29,12 @@ Start here:
 
   waypost dev            everything on this machine, with demo data
   waypost serve          production, on your own PostgreSQL
-  waypost help config    every setting`,
+  waypost help config    every setting
+
+A command that needs the database works on that of DATABASE_URL, or on the private
+one of a dev: --data-dir names its directory, .waypost when nothing is said. Given
+both, by flag or variable, or finding neither, it refuses; only dev makes a
+database. On standard error each says which one it works on.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          onlyCommands,

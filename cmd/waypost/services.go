@@ -20,11 +20,38 @@ func withServices(cmd *cobra.Command, fn func(*app.Services) error) error {
 	if err != nil {
 		return err
 	}
-	s, err := app.OpenServices(cmd.Context(), c)
+	s, err := app.OpenServices(cmd.Context(), c, announce(cmd))
+	if err != nil {
+		return refused(err)
+	}
+	return errors.Join(explain(fn(s)), s.Close())
+}
+
+// withDatabase finds the database for as long as fn runs.
+func withDatabase(cmd *cobra.Command, fn func(context.Context, *app.Database) error) error {
+	c, err := readConfig(cmd)
 	if err != nil {
 		return err
 	}
-	return errors.Join(explain(fn(s)), s.Close())
+	d, err := app.OpenDatabase(cmd.Context(), c, app.QuietLogger())
+	if err != nil {
+		return refused(err)
+	}
+	announce(cmd)(d.Name())
+	return errors.Join(fn(cmd.Context(), d), d.Close())
+}
+
+// announce says what a command works on: beside its output, which scripts read.
+func announce(cmd *cobra.Command) func(database string) {
+	return func(database string) { fmt.Fprintf(cmd.ErrOrStderr(), "Database: %s\n", database) }
+}
+
+// refused makes a usage error of what the command line got wrong.
+func refused(err error) error {
+	if errors.Is(err, app.ErrTwoDatabases) {
+		return &usageError{err}
+	}
+	return err
 }
 
 // systemContext is the command's context, acting as Waypost itself.

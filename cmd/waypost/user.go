@@ -34,12 +34,12 @@ standard input, so that it appears in no process list and no shell history.`,
   pass show waypost/ada | waypost user create --email ada@example.com --first-name Ada --last-name Lovelace`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			password, err := readPassword(cmd)
-			if err != nil {
-				return err
-			}
-			n.Password, n.Role = password, identity.Role(strings.ToUpper(role))
 			return withServices(cmd, func(s *app.Services) error {
+				password, err := readPassword(cmd)
+				if err != nil {
+					return err
+				}
+				n.Password, n.Role = password, identity.Role(strings.ToUpper(role))
 				u, err := s.Accounts.Create(systemContext(cmd), n)
 				if err != nil {
 					return err
@@ -85,11 +85,11 @@ factor still stands.`,
 		Example: "  waypost user set-password ada@example.com",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			password, err := readPassword(cmd)
-			if err != nil {
-				return err
-			}
 			return withServices(cmd, func(s *app.Services) error {
+				password, err := readPassword(cmd)
+				if err != nil {
+					return err
+				}
 				if err := s.Accounts.SetPassword(systemContext(cmd), args[0], password); err != nil {
 					return err
 				}

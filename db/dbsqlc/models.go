@@ -67,6 +67,12 @@ type ImportedLine struct {
 	Run        int64
 }
 
+type Installation struct {
+	OneRow         bool
+	CompatibleFrom int64
+	DevSince       *time.Time
+}
+
 type MailToken struct {
 	TokenSha256 []byte
 	UserID      int64

@@ -144,7 +144,7 @@ func TestWhenNothingIsFoundTheErrorNamesOneCommand(t *testing.T) {
 }
 
 func TestADownloadIsVerifiedExtractedAndRunnable(t *testing.T) {
-	t.Parallel()
+	// Not in parallel: it has a temporary directory of its own, to see what is left.
 	txz, err := os.ReadFile("testdata/postgresql.txz")
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +168,6 @@ func TestADownloadIsVerifiedExtractedAndRunnable(t *testing.T) {
 		{"tampered with", strings.Repeat("0", 64), "checksums do not match"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
 			repository := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, ".sha256") {
 					_, _ = w.Write([]byte(c.sum))
@@ -179,6 +178,13 @@ func TestADownloadIsVerifiedExtractedAndRunnable(t *testing.T) {
 			t.Cleanup(repository.Close)
 			cache := fakeServer(t, "0") // any directory that the server's user can enter
 			dir := filepath.Join(cache, "postgresql")
+			temporary := t.TempDir()
+			t.Setenv("TMPDIR", temporary)
+			t.Cleanup(func() {
+				if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+					t.Errorf("left in the temporary directory: %v (%v)", left, err)
+				}
+			})
 			err := fetch(embeddedpostgres.DefaultConfig().BinaryRepositoryURL(repository.URL), cache, dir)
 			if c.want != "" {
 				if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -21,7 +21,7 @@
 // /var/lib/waypost/<identity> instead. Deleting the data directory deletes the
 // identity: a new start at the same path makes a new cluster and never sees the
 // old one, which in the relocated case remains on disk until it is removed by hand.
-// A path too long for a socket (over 103 bytes) has it in /tmp/waypost-<identity>.
+// A path too long for a socket (over 103 bytes), or with a comma in it, has it in /tmp/waypost-<identity>.
 //
 // # Who holds the server
 //

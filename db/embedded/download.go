@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 
 	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
 
@@ -95,6 +97,10 @@ func fetch(c embeddedpostgres.Config, cache, dir string) error {
 			return err
 		}
 	}
+	if err := removeLibraryLogs(); err != nil {
+		return err
+	}
+	runtime.KeepAlive(server) // its log is open until it is collected
 	if _, err := os.Stat(filepath.Join(fresh, "bin", "postgres")); err != nil {
 		return errors.Join(startErr, err)
 	}
@@ -106,6 +112,36 @@ func fetch(c embeddedpostgres.Config, cache, dir string) error {
 		return err
 	}
 	return os.Rename(fresh, dir)
+}
+
+// removeLibraryLogs removes the log that the library leaves in the temporary
+// directory without telling its name: it is a file that this process has open.
+func removeLibraryLogs() error {
+	logs, err := filepath.Glob(filepath.Join(escapeGlob(os.TempDir()), "embedded_postgres_log*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range logs {
+		var log syscall.Stat_t
+		if err := syscall.Lstat(path, &log); err == nil && isOpenHere(log) {
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isOpenHere reports whether one of the process's lower descriptors is the file.
+func isOpenHere(file syscall.Stat_t) bool {
+	const descriptors = 1024
+	for fd := range descriptors {
+		var open syscall.Stat_t
+		if syscall.Fstat(fd, &open) == nil && open.Dev == file.Dev && open.Ino == file.Ino {
+			return true
+		}
+	}
+	return false
 }
 
 // readable lets everybody read and run what lies under dir, whatever the umask was.

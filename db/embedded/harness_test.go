@@ -152,7 +152,21 @@ func (a *actor) kill(t *testing.T) {
 // newOptions is newPlace with a cluster in it, to spare the tests initdb.
 func newOptions(t *testing.T) Options {
 	t.Helper()
+	return newOptionsIn(t, "data")
+}
+
+// newOptionsIn is newOptions with a data directory of that name.
+func newOptionsIn(t *testing.T, name string) Options {
+	t.Helper()
 	o := newPlace(t)
+	o.DataDir = filepath.Join(filepath.Dir(o.DataDir), name)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		if err := Remove(ctx, o.DataDir); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+	})
 	model, err := modelCluster()
 	if err != nil {
 		t.Fatal(err)

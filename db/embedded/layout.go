@@ -37,10 +37,11 @@ func (l layout) log() string     { return filepath.Join(l.home, "server.log") }
 // killed server can be told from any other's. PostgreSQL allows 63 bytes.
 func (l layout) title() string { return "waypost-" + l.id[:16] }
 
-// socketDir is inside the home unless the socket's path would get too long there.
+// socketDir is inside the home unless the socket's path would get too long there,
+// or has a comma, at which clients split it into several.
 func (l layout) socketDir() string {
 	dir := filepath.Join(l.home, "run")
-	if len(dir)+1+len(socketName) <= maxSocketPath {
+	if len(dir)+1+len(socketName) <= maxSocketPath && !strings.Contains(dir, ",") {
 		return dir
 	}
 	return "/tmp/waypost-" + l.id
@@ -81,6 +82,20 @@ func readLayout(dataDir string) (layout, error) {
 		l.home = filepath.Join(dataDir, homeDir)
 	}
 	return l, nil
+}
+
+// Exists reports whether a server was ever made for dataDir, running or not. It
+// changes nothing.
+func Exists(dataDir string) (bool, error) {
+	l, err := readLayout(dataDir)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	major, err := l.clusterMajor()
+	return major != 0, err
 }
 
 // newLayout gives the data directory its identity and chooses the cluster's place.

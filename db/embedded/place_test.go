@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -219,5 +220,41 @@ func TestAnIdentityCannotPointAtForeignDirectories(t *testing.T) {
 		if _, err := readLayout(dir); (err == nil) != ok {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+func TestAnyDirectoryWillDo(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"My Projects", "100%", "a+b %20", "#?&=;", "it's", `say "so"`, "one,two", "größer", `back\slash`, "$HOME", "-D x"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOptionsIn(t, name)
+			s := mustStart(t, o)
+			if exists, err := Exists(o.DataDir); err != nil || !exists {
+				t.Errorf("Exists: %t, %v", exists, err)
+			}
+			remember(t, s.AdminURL("postgres"))
+			a, err := Attach(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			recall(t, a.AdminURL("postgres"))
+			mustStop(t, a)
+			wantServers(t, o, 1)
+			mustStop(t, s)
+			wantServers(t, o, 0)
+			recall(t, mustStart(t, o).AdminURL("postgres"))
+		})
+	}
+}
+
+func TestAskingWhetherThereIsAServerMakesNone(t *testing.T) {
+	t.Parallel()
+	o := newPlace(t)
+	if exists, err := Exists(o.DataDir); err != nil || exists {
+		t.Errorf("Exists: %t, %v", exists, err)
+	}
+	if _, err := os.Stat(o.DataDir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory was made: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -27,11 +28,13 @@ func (s *Server) OwnerURL(database string) string { return s.url(OwnerRole, data
 func (s *Server) AppURL(database string) string { return s.url(AppRole, database) }
 
 func (s *Server) url(role, database string) string {
+	query := url.Values{"host": {s.socketDir}, "port": {"5432"}, "sslmode": {"disable"}}.Encode()
 	u := url.URL{
-		Scheme:   "postgres",
-		User:     url.User(role),
-		Path:     "/" + database,
-		RawQuery: url.Values{"host": {s.socketDir}, "port": {"5432"}, "sslmode": {"disable"}}.Encode(),
+		Scheme: "postgres",
+		User:   url.User(role),
+		Path:   "/" + database,
+		// PostgreSQL's URLs are not HTML forms: a + is a plus sign.
+		RawQuery: strings.ReplaceAll(query, "+", "%20"),
 	}
 	return u.String()
 }
@@ -43,12 +46,8 @@ func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
 		return fmt.Errorf("embedded: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	var exists bool
-	if err := conn.QueryRow(ctx, `select exists (select from pg_database where datname = $1)`, name).Scan(&exists); err != nil {
-		return fmt.Errorf("embedded: look for database %s: %w", name, err)
-	}
-	if exists {
-		return nil
+	if exists, err := hasDatabase(ctx, conn, name); err != nil || exists {
+		return err
 	}
 	_, err = conn.Exec(ctx, `create database `+pgx.Identifier{name}.Sanitize()+` owner `+OwnerRole)
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && (pe.Code == "42P04" || pe.Code == "23505") {
@@ -58,6 +57,24 @@ func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
 		return fmt.Errorf("embedded: create database %s: %w", name, err)
 	}
 	return nil
+}
+
+// HasDatabase reports whether EnsureDatabase, or somebody else, made the database.
+func (s *Server) HasDatabase(ctx context.Context, name string) (bool, error) {
+	conn, err := pgx.Connect(ctx, s.AdminURL("postgres"))
+	if err != nil {
+		return false, fmt.Errorf("embedded: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	return hasDatabase(ctx, conn, name)
+}
+
+func hasDatabase(ctx context.Context, conn *pgx.Conn, name string) (bool, error) {
+	var exists bool
+	if err := conn.QueryRow(ctx, `select exists (select from pg_database where datname = $1)`, name).Scan(&exists); err != nil {
+		return false, fmt.Errorf("embedded: look for database %s: %w", name, err)
+	}
+	return exists, nil
 }
 
 // ensureRoles also proves that the server answers.

@@ -265,6 +265,7 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 	}
 	cleanup.add("listener", func() error { return ignoreClosed(l.Close()) })
 	database := &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}
+	logger.InfoContext(ctx, "starting", "database", database.Name())
 	areas, err := database.connect(ctx, c, logger, o.Migrate)
 	if err != nil {
 		return errors.Join(err, cleanup.run())

@@ -5,11 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/embedded"
 	"github.com/waypost/waypost/internal/config"
+	"github.com/waypost/waypost/internal/token"
 )
 
 // databaseName is that of the private server's database.
@@ -18,16 +24,36 @@ const databaseName = "waypost"
 // stopTimeout bounds the stop of the private server.
 const stopTimeout = 30 * time.Second
 
+// ErrTwoDatabases says that a command was given a database twice.
+var ErrTwoDatabases = errors.New("DATABASE_URL and a data directory are both given, and each names a database; unset DATABASE_URL, or leave out --data-dir and WAYPOST_DATA_DIR")
+
 // Database says where the database is, and keeps the private server, where it is
 // one, for as long as it is not closed.
 type Database struct {
 	// URL is the application's connection string, OwnerURL the owner's.
 	URL, OwnerURL string
 	server        *embedded.Server
+	dataDir       string // of the private server
 }
 
 // Private reports whether it is the private server's.
 func (d *Database) Private() bool { return d.server != nil }
+
+// Name is what people recognise the database by; there is no password in it.
+func (d *Database) Name() string {
+	if d.Private() {
+		dir, err := filepath.Abs(d.dataDir)
+		if err != nil {
+			dir = d.dataDir
+		}
+		return "private PostgreSQL in " + dir
+	}
+	cfg, err := pgx.ParseConfig(d.URL)
+	if err != nil {
+		return "DATABASE_URL" // connecting says what is wrong with it
+	}
+	return fmt.Sprintf("%s at %s, as %s (DATABASE_URL)", cfg.Database, net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))), cfg.User)
+}
 
 // Close ends the use of the private server; the last user stops it.
 func (d *Database) Close() error {
@@ -39,35 +65,93 @@ func (d *Database) Close() error {
 	return d.server.Stop(ctx)
 }
 
-// OpenDatabase finds the database of a command: DATABASE_URL, else the private
-// server under the data directory, joined where dev is running it and started
-// for as long as the command runs where not.
+// OpenDatabase finds the database of a command: DATABASE_URL, or the private
+// server of a data directory, joined where dev is running it and started for as
+// long as the command runs where not. It makes none: that is dev's. It returns
+// ErrTwoDatabases when both were given.
 func OpenDatabase(ctx context.Context, c config.Config, logger *slog.Logger) (*Database, error) {
-	return locate(ctx, c, logger, embedded.AttachOrStart)
+	if c.DatabaseURL != "" {
+		if c.DataDirGiven() {
+			return nil, ErrTwoDatabases
+		}
+		return outsideDatabase(c), nil
+	}
+	made, err := embedded.Exists(c.DataDir)
+	switch {
+	case err != nil:
+		return nil, err
+	case !made && c.DataDirGiven():
+		return nil, fmt.Errorf("there is no database in %s; `waypost dev --data-dir %[1]s` makes one", c.DataDir)
+	case !made:
+		return nil, fmt.Errorf("which database? Set DATABASE_URL, or name the data directory of a dev with --data-dir; there is none in %s, the default, which `waypost dev` makes", c.DataDir)
+	}
+	d, err := privateDatabase(ctx, c, logger, embedded.AttachOrStart)
+	if err != nil {
+		return nil, err
+	}
+	exists, err := d.server.HasDatabase(ctx, databaseName)
+	if err == nil && !exists {
+		err = fmt.Errorf("the database in %s is unfinished; start dev on it once", c.DataDir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }
 
-// holdDatabase is OpenDatabase for dev, which wants the private server to itself.
+// holdDatabase finds the database of dev, which makes the private server where
+// there is none, and wants it to itself.
 func holdDatabase(ctx context.Context, c config.Config, logger *slog.Logger) (*Database, error) {
-	d, err := locate(ctx, c, logger, embedded.Start)
+	if c.DatabaseURL != "" {
+		return outsideDatabase(c), nil
+	}
+	d, err := privateDatabase(ctx, c, logger, embedded.Start)
 	if busy, ok := errors.AsType[*embedded.InUseError](err); ok {
 		return nil, fmt.Errorf("%w; stop that one, or give this one another --data-dir", busy)
 	}
-	return d, err
+	if err != nil {
+		return nil, err
+	}
+	if err := d.server.EnsureDatabase(ctx, databaseName); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }
 
-func locate(ctx context.Context, c config.Config, logger *slog.Logger, start func(context.Context, embedded.Options) (*embedded.Server, error)) (*Database, error) {
-	if c.DatabaseURL != "" {
-		return &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}, nil
-	}
+func outsideDatabase(c config.Config) *Database {
+	return &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}
+}
+
+func privateDatabase(ctx context.Context, c config.Config, logger *slog.Logger, start func(context.Context, embedded.Options) (*embedded.Server, error)) (*Database, error) {
 	server, err := start(ctx, embedded.Options{DataDir: c.DataDir, BinDir: c.PostgresBin, Download: true, Logger: logger})
 	if err != nil {
 		return nil, err
 	}
-	d := &Database{URL: server.AppURL(databaseName), OwnerURL: server.OwnerURL(databaseName), server: server}
-	if err := server.EnsureDatabase(ctx, databaseName); err != nil {
-		return nil, errors.Join(err, d.Close())
+	return &Database{URL: server.AppURL(databaseName), OwnerURL: server.OwnerURL(databaseName), server: server, dataDir: c.DataDir}, nil
+}
+
+// takeForDev makes sure, before anything is written, that dev may work on the
+// database: that nobody else's accounts or sites are in it, unless it is the
+// private one, and that the secret key is the one that it was made with. Then it
+// migrates and marks it, so that whatever dev seeds is in a database with the mark.
+func (d *Database) takeForDev(ctx context.Context, c config.Config) error {
+	conn, err := pgx.Connect(ctx, d.OwnerURL)
+	if err != nil {
+		return fmt.Errorf("cannot connect to %s: %w", d.Name(), err)
 	}
-	return d, nil
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if !d.Private() {
+		if err := db.CheckDev(ctx, conn); err != nil {
+			return fmt.Errorf("%w\nThe database is %s", err, d.Name())
+		}
+	}
+	if err := token.CheckSecretKey(ctx, conn, []byte(c.SecretKey), []byte(c.SecretKeyPrevious)); err != nil {
+		return fmt.Errorf("%w; dev keeps the one that it makes up in the data directory, %s", err, secretKeyFile)
+	}
+	if err := d.migrate(ctx); err != nil {
+		return err
+	}
+	return db.MarkDev(ctx, conn, d.Private())
 }
 
 // connect opens the pools of a server. A private database is migrated first; any
@@ -85,7 +169,7 @@ func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Lo
 	if err != nil {
 		return db.Areas{}, err
 	}
-	if err := areas.Requests.CheckMigrated(ctx); err != nil {
+	if err := areas.Requests.CheckRights(ctx); err != nil {
 		areas.Close()
 		return db.Areas{}, err
 	}
@@ -104,7 +188,7 @@ func (d *Database) connectOnce(ctx context.Context, c config.Config, logger *slo
 	if err != nil {
 		return nil, err
 	}
-	if err := pool.CheckMigrated(ctx); err != nil {
+	if err := pool.CheckRights(ctx); err != nil {
 		pool.Close()
 		return nil, err
 	}

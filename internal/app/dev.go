@@ -24,6 +24,7 @@ const (
 	envAPIKey         = "ANALYTICS_API_KEY"
 	envPaymentSecret  = "PAYMENT_WEBHOOK_SECRET"
 	envCodehostSecret = "CODEHOST_WEBHOOK_SECRET"
+	envPSQL           = "PSQL_URL"
 )
 
 // secretKeyFile keeps dev's WAYPOST_SECRET_KEY below the data directory.
@@ -68,7 +69,17 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 		return err
 	}
 	cleanup.add("private PostgreSQL", database.Close)
-	areas, err := database.connect(ctx, c, logger, true)
+	keepKey, err := devSecretKey(&c)
+	if err != nil {
+		return err
+	}
+	if err := database.takeForDev(ctx, c); err != nil {
+		return err
+	}
+	if err := keepKey(); err != nil {
+		return err
+	}
+	areas, err := database.connect(ctx, c, logger, false)
 	if err != nil {
 		return err
 	}
@@ -90,23 +101,20 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 		return err
 	}
 	cleanup.add("service", a.Close)
+	env.drop(envPSQL)
+	if database.Private() {
+		env.set(envPSQL, database.OwnerURL)
+	}
 	if err := env.write(c.DataDir); err != nil {
 		return err
 	}
-	printTable(o.Out, c, env, database.Private())
+	printTable(o.Out, c, env, database.Name())
 	return a.Run(ctx, l)
 }
 
 // seed completes the demo data and env. A value from the environment wins over
 // the one of an earlier run, and that over a made-up one.
 func seed(ctx context.Context, c *config.Config, areas db.Areas, env *devEnv, o DevOptions) error {
-	if c.SecretKey == "" {
-		key, err := devSecretKey(c.DataDir)
-		if err != nil {
-			return err
-		}
-		c.SecretKey = key
-	}
 	if c.GeoIPDatabase == "" {
 		c.GeoIPDatabase = devCountries(c.DataDir)
 	}
@@ -175,21 +183,29 @@ func devCountries(dir string) string {
 	return path
 }
 
-// devSecretKey reads the key of an earlier run, or makes one.
-func devSecretKey(dir string) (string, error) {
-	path := filepath.Join(dir, secretKeyFile)
+// devSecretKey completes c with the key of an earlier run, or with a new one, which
+// keep then writes down: not before it is known that the database takes it.
+func devSecretKey(c *config.Config) (keep func() error, err error) {
+	kept := func() error { return nil }
+	if c.SecretKey != "" {
+		return kept, nil
+	}
+	path := filepath.Join(c.DataDir, secretKeyFile)
 	b, err := os.ReadFile(path)
 	if err == nil {
-		return string(b), nil
+		c.SecretKey = string(b)
+		return kept, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("secret key: %w", err)
+		return nil, fmt.Errorf("secret key: %w", err)
 	}
-	key := rand.Text() + rand.Text()
-	if err := os.WriteFile(path, []byte(key), 0o600); err != nil {
-		return "", fmt.Errorf("secret key: %w", err)
-	}
-	return key, nil
+	c.SecretKey = rand.Text() + rand.Text()
+	return func() error {
+		if err := replaceFile(path, []byte(c.SecretKey)); err != nil {
+			return fmt.Errorf("secret key: %w", err)
+		}
+		return nil
+	}, nil
 }
 
 // seedingProgress writes a line for each tenth of the traffic.
@@ -204,11 +220,7 @@ func seedingProgress(log io.Writer) func(done, all int) {
 }
 
 // printTable shows what there is and three lines to try, one per area.
-func printTable(out io.Writer, c config.Config, env *devEnv, private bool) {
-	database := "DATABASE_URL"
-	if private {
-		database = "private PostgreSQL in " + c.DataDir
-	}
+func printTable(out io.Writer, c config.Config, env *devEnv, database string) {
 	file := filepath.Join(c.DataDir, devEnvFile)
 	fmt.Fprintf(out, `
 Waypost is ready.

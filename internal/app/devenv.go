@@ -2,12 +2,14 @@ package app
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +30,11 @@ func (e *devEnv) set(name, value string) {
 		e.names = append(e.names, name)
 	}
 	e.values[name] = value
+}
+
+func (e *devEnv) drop(name string) {
+	e.names = slices.DeleteFunc(e.names, func(n string) bool { return n == name })
+	delete(e.values, name)
 }
 
 // readDevEnv reads what an earlier dev wrote; no file is no values.
@@ -57,21 +64,28 @@ func readDevEnv(dir string) (*devEnv, error) {
 
 // write replaces the file in one step, readable by its owner alone.
 func (e *devEnv) write(dir string) error {
-	f, err := os.CreateTemp(dir, devEnvFile+".*") // made with mode 0600
-	if err != nil {
-		return fmt.Errorf("write %s: %w", devEnvFile, err)
-	}
-	defer os.Remove(f.Name())
+	var text bytes.Buffer
 	for _, name := range e.names {
-		fmt.Fprintf(f, "%s=%s\n", name, quote(e.values[name]))
+		fmt.Fprintf(&text, "%s=%s\n", name, quote(e.values[name]))
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", devEnvFile, err)
-	}
-	if err := os.Rename(f.Name(), filepath.Join(dir, devEnvFile)); err != nil {
+	if err := replaceFile(filepath.Join(dir, devEnvFile), text.Bytes()); err != nil {
 		return fmt.Errorf("write %s: %w", devEnvFile, err)
 	}
 	return nil
+}
+
+// replaceFile writes a file of mode 0600 that is there whole or not at all.
+func replaceFile(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // made with mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 var plainValue = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]*$`)

@@ -34,9 +34,9 @@ type Services struct {
 	closers closers
 }
 
-// OpenServices opens a command's database; it is migrated when it is the private
-// one, and must have been when not.
-func OpenServices(ctx context.Context, c config.Config) (*Services, error) {
+// OpenServices opens a command's database, whose name announce is told; it is
+// migrated when it is the private one, and must have been when not.
+func OpenServices(ctx context.Context, c config.Config, announce func(database string)) (*Services, error) {
 	logger := QuietLogger()
 	var cleanup closers
 	database, err := OpenDatabase(ctx, c, logger)
@@ -44,6 +44,7 @@ func OpenServices(ctx context.Context, c config.Config) (*Services, error) {
 		return nil, err
 	}
 	cleanup.add("private PostgreSQL", database.Close)
+	announce(database.Name())
 	pool, err := database.connectOnce(ctx, c, logger)
 	if err != nil {
 		return nil, errors.Join(err, cleanup.run())

@@ -29,10 +29,10 @@ type Config struct {
 	LogLevel        string         `env:"WAYPOST_LOG_LEVEL" flag:"log-level" for:"server" envDefault:"info" help:"debug, info, warn or error"`
 	LogFormat       string         `env:"WAYPOST_LOG_FORMAT" flag:"log-format" for:"server" help:"json or text; by default text in dev and json elsewhere"`
 
-	DatabaseURL      string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev and --data-dir use a private server"`
+	DatabaseURL      string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev makes a private server, and commands use that of the data directory"`
 	DatabaseOwnerURL string `env:"WAYPOST_DATABASE_OWNER_URL" help:"Connection string of the database's owner, for migrations; default DATABASE_URL"`
 	MaxConns         int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"24" help:"Largest number of database connections of this process, 9 or more; they are divided among deliveries, collection, statistics that read events, jobs and everything else"`
-	DataDir          string `env:"WAYPOST_DATA_DIR" flag:"data-dir" for:"database" envDefault:".waypost" help:"Where dev keeps its private PostgreSQL and dev.env; other commands attach to it there"`
+	DataDir          string `env:"WAYPOST_DATA_DIR" flag:"data-dir" for:"database" envDefault:".waypost" help:"Where dev keeps its private PostgreSQL and dev.env; other commands work on the database there, and take this or DATABASE_URL, not both"`
 	PostgresBin      string `env:"WAYPOST_POSTGRES_BIN" flag:"postgres-bin" for:"database" help:"Directory of PostgreSQL's programs for the private server; found by itself when unset"`
 
 	SecretKey         string `env:"WAYPOST_SECRET_KEY" help:"32 bytes or more that wrap signing keys; required by serve"`
@@ -46,7 +46,13 @@ type Config struct {
 	Webhooks Webhooks
 	Docs     Docs
 	Dev      Dev
+
+	dataDirGiven bool
 }
+
+// DataDirGiven reports whether somebody named the data directory, by its flag or
+// its variable, so that it is not the default.
+func (c Config) DataDirGiven() bool { return c.dataDirGiven }
 
 // Accounts are the settings of sign-in.
 type Accounts struct {

@@ -35,6 +35,9 @@ func Settings() []Setting { return settingsOf(reflect.TypeFor[Config]()) }
 func settingsOf(t reflect.Type) []Setting {
 	var list []Setting
 	for f := range t.Fields() {
+		if !f.IsExported() {
+			continue
+		}
 		if f.Type.Kind() == reflect.Struct && f.Tag.Get("env") == "" {
 			list = append(list, settingsOf(f.Type)...)
 			continue
@@ -63,7 +66,7 @@ func Read(environ []string, flags map[string]string) (Config, error) {
 	for name, value := range flags {
 		values[name] = value
 	}
-	var c Config
+	c := Config{dataDirGiven: values["WAYPOST_DATA_DIR"] != ""}
 	err := env.ParseWithOptions(&c, env.Options{
 		Environment: values,
 		FuncMap:     map[reflect.Type]env.ParserFunc{reflect.TypeFor[[]netip.Prefix](): parsePrefixes},

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // MinSecretKey is the least length of a secret key, in bytes.
@@ -112,6 +113,11 @@ func (k *Keyring) Open(s Sealed, name string) ([]byte, error) {
 		return plain, nil
 	}
 	return nil, ErrUnknownKey
+}
+
+// Knows reports whether keyID names the current key or the previous one.
+func (k *Keyring) Knows(keyID string) bool {
+	return slices.ContainsFunc(k.keys, func(key key) bool { return key.id == keyID })
 }
 
 // Stale reports that s was not sealed under the current key, and so must be

@@ -189,7 +189,9 @@ func TestABrokenOffImportIsCompletedByTheNext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || report.Imported == 0 || report.Imported == lines {
 		t.Fatalf("broken off: %+v, %v", report, err)
 	}
-	// Another lane may have committed without having been told.
+	// Another lane may have committed without having been told, and its COMMIT may
+	// still be on its way: the connections are gone, their transactions not at once.
+	b.awaitTransactions()
 	done := b.int(`select count(*) from events`)
 	if done < report.Imported || done > lines {
 		t.Errorf("%d events, reported %d", done, report.Imported)
@@ -201,6 +203,21 @@ func TestABrokenOffImportIsCompletedByTheNext(t *testing.T) {
 	// 50 visitors with a visit every 100 s have one session each on each day.
 	if n, visitors := b.int(`select count(*) from sessions`), b.int(`select count(*) from session_heads`); n != 50 || visitors != 50 {
 		t.Errorf("%d sessions of %d visitors", n, visitors)
+	}
+}
+
+// awaitTransactions waits for the end of the transactions on the database, those
+// of abandoned connections too.
+func (b *bench) awaitTransactions() {
+	b.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for b.int(`select count(*) from pg_stat_activity where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()`) > 0 {
+		select {
+		case <-tick.C:
+		case <-b.t.Context().Done():
+			b.t.Fatal("a transaction does not end")
+		}
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/lestrrat-go/jwx/v2/jwk"
 
 	"github.com/waypost/waypost/db"
@@ -95,6 +97,27 @@ func openKeyring(ctx context.Context, o Options) (*keyring, error) {
 		ring.signers = append(ring.signers, signer{kid: row.Kid, from: row.SignsFrom, private: private})
 	}
 	return ring, nil
+}
+
+// CheckSecretKey returns ErrSecretKey when the signing key of a database, which
+// may be of any schema, is encrypted under neither of the secret keys. It writes
+// nothing.
+func CheckSecretKey(ctx context.Context, q dbsqlc.DBTX, current, previous []byte) error {
+	sealer, err := seal.New(sealPurpose, current, previous)
+	if err != nil {
+		return fmt.Errorf("WAYPOST_SECRET_KEY: %w", err)
+	}
+	id, err := dbsqlc.New().FindWrappingKeyID(ctx, q)
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == "42P01" || errors.Is(err, pgx.ErrNoRows) {
+		return nil // no such table, or no key yet
+	}
+	if err != nil {
+		return fmt.Errorf("token: read the signing key: %w", db.Translate(err))
+	}
+	if !sealer.Knows(id) {
+		return ErrSecretKey
+	}
+	return nil
 }
 
 // loadOrCreate returns the keys, newest first. The index signing_keys_one_signs

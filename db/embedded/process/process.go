@@ -20,7 +20,10 @@ var ErrGone = errors.New("no such process")
 type Process struct {
 	PID     int
 	Started string // opaque; with PID it names one process among all there ever were since boot
-	Command string // the arguments joined by spaces, or the title that the process gave itself
+	// Command is the arguments joined by spaces, or the title that the process gave
+	// itself. It is its parent's, or empty, until the process has begun to run its
+	// own program, a moment after its start.
+	Command string
 }
 
 // Name is the base name of the program as the process was called.

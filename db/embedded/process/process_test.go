@@ -1,6 +1,7 @@
 package process
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -10,17 +11,15 @@ import (
 
 func TestAProcessIsSeenUntilItsEnd(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("sleep", "600")
+	cmd := exec.Command("cat", "-")
 	cmd.Dir = t.TempDir()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startEcho(t, cmd)
 	p, err := Lookup(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Name() != "sleep" || p.Command != "sleep 600" || p.Started == "" || !p.Alive() {
-		t.Errorf("sleep 600 is seen as %+v", p)
+	if p.Name() != "cat" || p.Command != "cat -" || p.Started == "" || !p.Alive() {
+		t.Errorf("cat - is seen as %+v", p)
 	}
 	if hasProc() && (!p.WorksIn(cmd.Dir) || p.WorksIn("/")) {
 		t.Errorf("its working directory is not seen as %s", cmd.Dir)
@@ -45,10 +44,35 @@ func TestAProcessIsSeenUntilItsEnd(t *testing.T) {
 		}
 		<-time.After(time.Millisecond)
 	}
+	_, _ = in.Close(), out.Close()
 	_ = cmd.Wait()
 	if _, err := Lookup(cmd.Process.Pid); err != ErrGone {
 		t.Errorf("Lookup after the end: %v, want ErrGone", err)
 	}
+}
+
+// startEcho starts cat and waits for its echo: a child has no command line of its
+// own yet when its start is only known to have succeeded.
+func startEcho(t *testing.T, cmd *exec.Cmd) (io.Closer, io.Closer) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return in, out
 }
 
 func TestImpossiblePidsAreGone(t *testing.T) {

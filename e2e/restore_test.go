@@ -1,0 +1,130 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/db/embedded"
+)
+
+// guide returns the shell blocks of a section of a page of the documentation.
+func guide(t *testing.T, page, section string) []string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "\n## "+section+"\n")
+	if !found {
+		t.Fatalf("%s has no section %s", page, section)
+	}
+	rest, _, _ = strings.Cut(rest, "\n## ")
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(rest, -1) {
+		blocks = append(blocks, m[1])
+	}
+	return blocks
+}
+
+// newServer starts a database server that has never heard of Waypost.
+func newServer(t *testing.T) *embedded.Server {
+	t.Helper()
+	o := embedded.Options{DataDir: t.TempDir(), BinDir: os.Getenv("WAYPOST_POSTGRES_BIN"), Download: true, Disposable: true}
+	server, err := embedded.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(server.Stop(context.Background()), embedded.Remove(context.Background(), o.DataDir)); err != nil {
+			t.Error(err)
+		}
+	})
+	conn, err := pgx.Connect(t.Context(), server.AdminURL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for _, role := range []string{embedded.OwnerRole, embedded.AppRole} {
+		if _, err := conn.Exec(t.Context(), `drop role `+role); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return server
+}
+
+func TestTheGuideToBackupsRestoresOntoANewServer(t *testing.T) {
+	t.Parallel()
+	blocks := guide(t, "../docs/operations.md", "Backups")
+	if len(blocks) != 3 {
+		t.Fatalf("%d blocks of commands: dump, roles, restore were expected", len(blocks))
+	}
+	secret := "PAYMENT_WEBHOOK_SECRET=" + paymentSecret
+	path := strings.Join([]string{filepath.Dir(dbtest.Program(t, "pg_dump")), filepath.Dir(dbtest.Program(t, "psql")), filepath.Dir(binary), os.Getenv("PATH")}, ":")
+	here := t.TempDir()
+	shell := func(script string, env ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "sh", "-euc", script)
+		cmd.Dir = here
+		if code, out, errOut := run(t, cmd, append(env, "PATH="+path), ""); code != 0 {
+			t.Fatalf("%s\nexit %d\n%s%s", script, code, out, errOut)
+		}
+	}
+	deliver := func(p *process, id string) {
+		t.Helper()
+		body := fmt.Sprintf(`{"id":%q,"type":"payment.succeeded"}`, id)
+		a := do(t, "POST", p.url+"/webhooks/payment", body, "Payment-Signature", paymentSignature(paymentSecret, body))
+		var r receipt
+		if a.into(t, &r); a.status != 200 || r.Status != "processed" {
+			t.Errorf("delivery: %d %s", a.status, a.body)
+		}
+	}
+
+	urls := dbtest.NewURL(t)
+	before := startServe(t, urls.App, secret)
+	admin(t, before, urls.App)
+	deliver(before, "evt_before")
+	site, _, key := newSite(t, urls.App, "example.com", "UTC")
+	log := filepath.Join(here, "access.log")
+	line := `192.0.2.1 - - [05/Jan/2024:10:00:00 +0000] "GET /%s HTTP/1.1" 200 12 "-" "Mozilla/5.0 (X11; Linux x86_64; rv:125.0) Gecko/20100101 Firefox/125.0"` + "\n"
+	importing := func(databaseURL, page string) {
+		t.Helper()
+		if err := os.WriteFile(log, fmt.Appendf(nil, line, page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, out, errOut := command(t, []string{"DATABASE_URL=" + databaseURL}, "", "import", "--site", site, "--format", "combined", log); code != 0 {
+			t.Fatalf("import: %s %s", out, errOut)
+		}
+	}
+	importing(urls.App, "one")
+	shell(blocks[0], "WAYPOST_DATABASE_OWNER_URL="+urls.Owner)
+	before.stop(t)
+
+	server := newServer(t)
+	shell(blocks[1], "ADMIN_URL="+server.AdminURL("postgres"))
+	shell(blocks[2], "DATABASE_URL="+server.AppURL("waypost"), "WAYPOST_DATABASE_OWNER_URL="+server.OwnerURL("waypost"))
+
+	after := startServe(t, server.AppURL("waypost"), secret)
+	signIn(t, after, "root@example.com", adminPassword)
+	deliver(after, "evt_after")
+	if n := countNow(t, server.AdminURL("waypost"), `select count(*) from webhook_events where status = 'processed'`); n != 2 {
+		t.Errorf("%d deliveries after the restore, want that of before and a new one", n)
+	}
+	// The next month needs a new partition, which the owner's function makes.
+	line = strings.ReplaceAll(line, "Jan", "Feb")
+	importing(server.AppURL("waypost"), "two")
+	var summary struct{ Pageviews int }
+	a := do(t, "GET", after.url+"/api/stats/summary?from=2024-01-01&to=2024-02-28", "", "X-Analytics-API-Key", key)
+	if a.into(t, &summary); a.status != 200 || summary.Pageviews != 2 {
+		t.Errorf("the traffic of before and after the restore: %d %s", a.status, a.body)
+	}
+}
