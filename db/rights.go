@@ -169,7 +169,7 @@ func (d *DB) CheckRights(ctx context.Context) error {
 	if newer, err := d.checkMigrated(ctx); newer || err != nil {
 		return err
 	}
-	missing, err := missingRights(ctx, d.pool)
+	missing, err := missingRights(ctx, d.Direct())
 	if err != nil {
 		return Translate(err)
 	}

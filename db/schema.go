@@ -168,9 +168,9 @@ func (d *DB) CheckMigrated(ctx context.Context) error {
 }
 
 func (d *DB) checkMigrated(ctx context.Context) (newer bool, err error) {
-	applied, err := appliedVersions(ctx, d.pool)
+	applied, err := appliedVersions(ctx, d.Direct())
 	if err == nil {
-		newer, err = applied.compare(ctx, d.pool)
+		newer, err = applied.compare(ctx, d.Direct())
 	}
 	if hasCode(err, insufficientPrivilege) {
 		err = fmt.Errorf("%w: %w", ErrRights, err)
