@@ -131,8 +131,8 @@ func (s schema) unknown() []Migration {
 
 // compare returns ErrPending when the database lacks migrations of this binary,
 // ErrIncompatible when it has newer ones and the binary is below what they demand.
-// newer reports a database that is ahead, and compatible.
-func (s schema) compare(ctx context.Context, q querier) (newer bool, err error) {
+// True is a database that is ahead, and compatible.
+func (s schema) compare(ctx context.Context, q querier) (bool, error) {
 	list := known()
 	for _, m := range list {
 		if !s[m.Version] {
@@ -146,7 +146,7 @@ func (s schema) compare(ctx context.Context, q querier) (newer bool, err error) 
 	// A database that does not say with whom it is compatible was changed in a way
 	// that this binary can't know.
 	var from int64
-	err = q.QueryRow(ctx, `select compatible_from from installation`).Scan(&from)
+	err := q.QueryRow(ctx, `select compatible_from from installation`).Scan(&from)
 	switch {
 	case hasCode(err, undefinedTable) || errors.Is(err, pgx.ErrNoRows):
 		return false, fmt.Errorf("%w: its schema is %d, this program's is %d; run the waypost that migrated it, or restore a backup made before", ErrIncompatible, s.newest(), own)
@@ -167,7 +167,9 @@ func (d *DB) CheckMigrated(ctx context.Context) error {
 	return err
 }
 
-func (d *DB) checkMigrated(ctx context.Context) (newer bool, err error) {
+// checkMigrated is CheckMigrated; true is a database that is ahead, and compatible.
+func (d *DB) checkMigrated(ctx context.Context) (bool, error) {
+	newer := false
 	applied, err := appliedVersions(ctx, d.Direct())
 	if err == nil {
 		newer, err = applied.compare(ctx, d.Direct())

@@ -128,3 +128,20 @@ func TestTheGuideToBackupsRestoresOntoANewServer(t *testing.T) {
 		t.Errorf("the traffic of before and after the restore: %d %s", a.status, a.body)
 	}
 }
+
+func TestServeRefusesADatabaseWithoutItsRightsUntilAnUpgradeRestoresThem(t *testing.T) {
+	t.Parallel()
+	urls := dbtest.NewURL(t)
+	for _, lost := range []string{`revoke insert on webhook_events from waypost_app`, `revoke all on all tables in schema public from waypost_app`} {
+		statement(t, urls.Owner, lost)
+		code, _, errOut := command(t, serveSettings(urls.App), "", "serve", "--addr", "127.0.0.1:0")
+		if code != 1 || !strings.Contains(errOut, "lacks rights") || !strings.Contains(errOut, "waypost migrate up") {
+			t.Errorf("%s: serve exits with %d, %q", lost, code, errOut)
+		}
+		code, out, errOut := command(t, []string{"DATABASE_URL=" + urls.App, "WAYPOST_DATABASE_OWNER_URL=" + urls.Owner}, "", "migrate", "up")
+		if code != 0 || !strings.Contains(out, "Restored: grant insert on table webhook_events to waypost_app") {
+			t.Errorf("%s: migrate up exits with %d, %q %q", lost, code, out, errOut)
+		}
+	}
+	startServe(t, urls.App)
+}

@@ -38,6 +38,8 @@ func TestACommandWorksOnOneDatabaseThatItNames(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), binary, strings.Fields(c.args)...)
 			cmd.Dir = t.TempDir()
+			removeServer(t, filepath.Join(cmd.Dir, ".waypost")) // if it made one
+			removeServer(t, filepath.Join(cmd.Dir, "here"))
 			code, out, errOut := run(t, cmd, c.env, "a password of theirs\n")
 			if code != c.code || c.code != 0 && out != "" || strings.Contains(out, "Database:") || strings.Contains(errOut, "hunter2") {
 				t.Errorf("exit %d, stdout %q, stderr %q; want exit %d", code, out, errOut, c.code)
@@ -107,9 +109,9 @@ func TestDevWritesNothingIntoADatabaseOfOthers(t *testing.T) {
 			prepare(t, urls)
 			before := contents(t, urls.Admin)
 			dir := filepath.Join(t.TempDir(), "data")
-			code, out, errOut := command(t, []string{"DATABASE_URL=" + urls.App, "WAYPOST_DATABASE_OWNER_URL=" + urls.Owner}, "", "dev", "--addr", "127.0.0.1:0", "--data-dir", dir)
-			if code != 1 || out != "" || !strings.Contains(errOut, "dev refuses") || !strings.Contains(errOut, "UPDATE installation SET dev_since") {
-				t.Errorf("exit %d, %q %q", code, out, errOut)
+			said := devRefuses(t, []string{"DATABASE_URL=" + urls.App, "WAYPOST_DATABASE_OWNER_URL=" + urls.Owner}, "dev", "--addr", "127.0.0.1:0", "--data-dir", dir)
+			if !strings.Contains(said, "dev refuses") || !strings.Contains(said, "UPDATE installation SET dev_since") {
+				t.Error(said)
 			}
 			if diff := cmp.Diff(before, contents(t, urls.Admin)); diff != "" {
 				t.Errorf("dev wrote: %s", diff)
@@ -121,6 +123,27 @@ func TestDevWritesNothingIntoADatabaseOfOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// devRefuses runs a dev that has to refuse, and returns what it says.
+func devRefuses(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	p := start(t, env, args...)
+	if !within(patience, func() bool {
+		select {
+		case <-p.exited:
+			return true
+		default:
+			return strings.Contains(p.stdout.String(), "Waypost is ready")
+		}
+	}) {
+		t.Fatal("dev neither refuses nor becomes ready")
+	}
+	p.stop(t)
+	if code := p.cmd.ProcessState.ExitCode(); code != 1 || p.stdout.String() != "" {
+		t.Fatalf("dev did not refuse: exit %d, %q", code, p.stdout)
+	}
+	return p.stderr.String()
 }
 
 func TestDevTakesAnEmptyDatabaseAndKnowsItAgain(t *testing.T) {
@@ -138,13 +161,13 @@ func TestDevTakesAnEmptyDatabaseAndKnowsItAgain(t *testing.T) {
 	p.stop(t)
 
 	before := contents(t, urls.Admin)
-	code, _, errOut := command(t, settings, "", "dev", "--addr", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "another"))
-	if code != 1 || !strings.Contains(errOut, "WAYPOST_SECRET_KEY") {
-		t.Errorf("with another secret key: exit %d, %q", code, errOut)
+	said := devRefuses(t, settings, "dev", "--addr", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "another"))
+	if !strings.Contains(said, "another WAYPOST_SECRET_KEY") {
+		t.Errorf("with another secret key: %q", said)
 	}
-	code, _, errOut = command(t, append(settings, "WAYPOST_SECRET_KEY=short"), "", args...)
-	if code != 1 || !strings.Contains(errOut, "WAYPOST_SECRET_KEY") {
-		t.Errorf("with a short secret key: exit %d, %q", code, errOut)
+	said = devRefuses(t, append(settings, "WAYPOST_SECRET_KEY=short"), args...)
+	if !strings.Contains(said, "WAYPOST_SECRET_KEY") {
+		t.Errorf("with a short secret key: %q", said)
 	}
 	if diff := cmp.Diff(before, contents(t, urls.Admin)); diff != "" {
 		t.Errorf("with another secret key dev wrote: %s", diff)
@@ -157,8 +180,8 @@ func TestDevTakesAnEmptyDatabaseAndKnowsItAgain(t *testing.T) {
 	}
 	startServe(t, urls.App, "WAYPOST_SECRET_KEY="+string(key)).stop(t)
 	statement(t, urls.Owner, `update installation set dev_since = null`)
-	if code, _, errOut := command(t, settings, "", args...); code != 1 || !strings.Contains(errOut, "dev refuses") {
-		t.Errorf("a database without the mark: exit %d, %q", code, errOut)
+	if said := devRefuses(t, settings, args...); !strings.Contains(said, "dev refuses") {
+		t.Errorf("a database without the mark: %q", said)
 	}
 	startServe(t, urls.App, "WAYPOST_SECRET_KEY="+string(key)).stop(t)
 	statement(t, urls.Owner, `update installation set dev_since = now()`) // what the message says

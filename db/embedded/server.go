@@ -242,9 +242,9 @@ func (s *Server) release() error {
 }
 
 // holderPID is the process that holds the lock, which writes that down a moment
-// after it took it.
+// after it took it; on a busy machine that may be long. 0 when it is not known.
 func (s *Server) holderPID() int {
-	for range 20 {
+	for range 400 {
 		pid := filelock.HolderPID(s.path(holderFile))
 		if _, err := process.Lookup(pid); err == nil {
 			return pid

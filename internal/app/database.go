@@ -201,5 +201,6 @@ func (d *Database) migrate(ctx context.Context) error {
 	if current, err := db.IsCurrent(ctx, d.OwnerURL); err != nil || current {
 		return err
 	}
-	return db.Migrate(ctx, d.OwnerURL)
+	_, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: d.OwnerURL, AppURL: d.URL})
+	return err
 }

@@ -183,9 +183,10 @@ func devCountries(dir string) string {
 	return path
 }
 
-// devSecretKey completes c with the key of an earlier run, or with a new one, which
-// keep then writes down: not before it is known that the database takes it.
-func devSecretKey(c *config.Config) (keep func() error, err error) {
+// devSecretKey completes c with the key of an earlier run, or with a new one. The
+// function that it returns writes a new one down, for when it is known that the
+// database takes it.
+func devSecretKey(c *config.Config) (func() error, error) {
 	kept := func() error { return nil }
 	if c.SecretKey != "" {
 		return kept, nil
