@@ -40,6 +40,7 @@ type Options struct {
 // Runner works jobs until it is stopped.
 type Runner struct {
 	client  *river.Client[pgx.Tx]
+	own     *ownTasks
 	running atomic.Bool
 }
 
@@ -90,7 +91,7 @@ func New(o Options) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
-	return &Runner{client: client}, nil
+	return &Runner{client: client, own: newOwnTasks(table, o.Logger)}, nil
 }
 
 // Start begins to work jobs; ctx bounds only the start.
@@ -98,6 +99,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	if err := r.client.Start(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("jobs: %w", err)
 	}
+	r.own.start(context.WithoutCancel(ctx))
 	r.running.Store(true)
 	return nil
 }
@@ -114,6 +116,7 @@ func (r *Runner) Check(context.Context) error {
 // they are cancelled and given back.
 func (r *Runner) Stop(ctx context.Context) error {
 	r.running.Store(false)
+	r.own.stop(ctx)
 	err := r.client.Stop(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
