@@ -58,7 +58,7 @@ func TestEventsWaitForAnInstanceThatHasTheirHandler(t *testing.T) {
 		}
 	}
 	first.waitFor(t, "every event's outcome", func() bool {
-		return count(t, without, token, "processed") == events
+		return countEvents(t, without, token, "processed") == events
 	})
 
 	status.Store(http.StatusServiceUnavailable)
@@ -87,11 +87,11 @@ func TestEventsWaitForAnInstanceThatHasTheirHandler(t *testing.T) {
 	if d := next(t, got, "/in"); d.header.Get("Webhook-Id") != waiting {
 		t.Errorf("forwarded %s, not %s", d.header.Get("Webhook-Id"), waiting)
 	}
-	second.waitFor(t, "its outcome", func() bool { return count(t, second, token, "processed") == events+1 })
+	second.waitFor(t, "its outcome", func() bool { return countEvents(t, second, token, "processed") == events+1 })
 }
 
-// count is the number of events in a state.
-func count(t *testing.T, p *process, token, status string) int {
+// countEvents is the number of events in a state.
+func countEvents(t *testing.T, p *process, token, status string) int {
 	t.Helper()
 	var list struct{ Meta struct{ Total int } }
 	do(t, "GET", p.url+"/api/admin/webhooks?limit=1&total=true&status="+status, "", "Authorization", "Bearer "+token).into(t, &list)

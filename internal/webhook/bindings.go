@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/groupcommit"
 	"github.com/waypost/waypost/internal/identity"
@@ -115,9 +114,14 @@ func (r *Receiver) reportUnbound(ctx context.Context) error {
 	if r.watch.reported {
 		return nil
 	}
-	rows, err := r.store.queries.CountUnboundWebhookEvents(ctx, r.o.DB.Pool(), r.store.bound.providers, r.store.bound.eventTypes, unboundLines+1)
+	var rows []dbsqlc.CountUnboundWebhookEventsRow
+	err := r.o.DB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		rows, err = r.store.queries.CountUnboundWebhookEvents(ctx, tx, r.store.bound.providers, r.store.bound.eventTypes, unboundLines+1)
+		return err
+	})
 	if err != nil {
-		return db.Translate(err)
+		return err
 	}
 	for i, row := range rows {
 		if i == unboundLines {
