@@ -36,7 +36,7 @@ type WebhookEvent struct {
 	PayloadEmptied bool            `json:"payload_emptied,omitempty" doc:"True when the body is gone because its retention is over."`
 	PayloadSize    int             `json:"payload_size" example:"40" doc:"The body's size in bytes."`
 	PayloadSHA256  string          `json:"payload_sha256" pattern:"^[0-9a-f]{64}$" example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" doc:"SHA-256 of the body as it was sent."`
-	RepeatedBodyOf string          `json:"repeated_body_of,omitempty" format:"uuid" doc:"The provider's earliest event with an equal body and another external id: the delivery may be a replayed capture."`
+	RepeatedBodyOf string          `json:"repeated_body_of,omitempty" format:"uuid" doc:"The provider's earliest event, when its body is equal and it has another external id, or one of the two has none: the delivery may be a replayed capture."`
 	Status         webhook.Status  `json:"status" enum:"pending,processed,failed" example:"processed"`
 	HandlerError   string          `json:"handler_error,omitempty" doc:"What the handler said when it failed."`
 	RetryCount     int             `json:"retry_count" minimum:"0" example:"0" doc:"How often it was replayed."`
@@ -115,7 +115,7 @@ func (in *listWebhooksInput) filter() (webhook.Filter, *webhook.Position, error)
 var replayMessages = map[webhook.Status]string{
 	webhook.Processed: "Replayed: the handler succeeded.",
 	webhook.Failed:    "Replayed: the handler failed again.",
-	webhook.Pending:   "Replaying: the handler is still running.",
+	webhook.Pending:   "Replaying: the handler is still running, or another instance's or a job's to run.",
 }
 
 func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
@@ -154,7 +154,8 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		Path:        "/api/admin/webhooks/{id}/replay",
 		Summary:     "Replay a webhook delivery",
 		Description: "Runs the event's handler again from the stored bytes and answers the event with its new outcome. An event that failed can be replayed, " +
-			"and a pending one that nobody is handling; one that was processed only with `force=true`. The answer is still `pending` when the handler takes longer than 8 seconds.",
+			"and a pending one that nobody is handling, also when it waits for its next attempt, which then goes now; one that was processed only with `force=true`. " +
+			"The answer is still `pending` when the handler takes longer than 8 seconds, when a job makes the attempt (a forward), and when this instance has no handler for the event and leaves it to one that has.",
 		Tags: []string{tagWebhooks},
 	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrInFlight, webhook.ErrNotReplayable, webhook.ErrEmptied), export.Variant{
 		Order: orderReplay, Parameters: map[string]string{"id": "{{eventId}}", "force": "true"},

@@ -17,20 +17,21 @@ import (
 // WebhookReplays replays deliveries in bulk. StartBulk returns validation faults,
 // Bulk webhook.ErrBulk, and CancelBulk also webhook.ErrBulkEnded.
 type WebhookReplays interface {
-	StartBulk(ctx context.Context, f webhook.Filter) (webhook.Bulk, error)
+	StartBulk(ctx context.Context, f webhook.Filter, force bool) (webhook.Bulk, error)
 	Bulk(ctx context.Context, id uuid.UUID) (webhook.Bulk, error)
 	CancelBulk(ctx context.Context, id uuid.UUID) (webhook.Bulk, error)
 }
 
 // WebhookReplay is the body of a request for a bulk replay: the filters of the
-// list.
+// list, and force.
 type WebhookReplay struct {
 	Provider   string    `json:"provider,omitempty" model:"max=50" doc:"Only deliveries to this provider." example:"payment"`
-	Status     string    `json:"status,omitempty" model:"oneof=pending processed failed skipped" doc:"Only deliveries in this state. Processed ones are not replayed in bulk." example:"failed"`
+	Status     string    `json:"status,omitempty" model:"oneof=pending processed failed skipped" doc:"Only deliveries in this state. Processed ones are replayed only with force." example:"failed"`
 	EventType  string    `json:"event_type,omitempty" model:"max=100" doc:"Only events of this type." example:"payment.succeeded"`
 	ExternalID string    `json:"external_id,omitempty" model:"max=255" doc:"Only the event with this id of the provider's." example:"evt_1"`
 	From       time.Time `json:"from,omitzero" doc:"Only deliveries at or after this instant." example:"2026-01-01T00:00:00Z"`
 	To         time.Time `json:"to,omitzero" doc:"Only deliveries before this instant." example:"2026-02-01T00:00:00Z"`
+	Force      bool      `json:"force,omitempty" doc:"Also replay events that were processed: their effect happens again." example:"false"`
 }
 
 func (r WebhookReplay) filter() webhook.Filter {
@@ -45,6 +46,7 @@ type replayProgress struct {
 	ID         string             `json:"id" format:"uuid" example:"01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a" doc:"The bulk replay's id."`
 	Status     webhook.BulkStatus `json:"status" enum:"running,finished,cancelled" example:"running" doc:"What has been taken is handled also after a cancellation."`
 	Filter     replayFilter       `json:"filter" doc:"What was asked for."`
+	Force      bool               `json:"force" example:"false" doc:"Whether processed events are replayed too."`
 	Matched    int64              `json:"matched" minimum:"0" example:"5547" doc:"Events that a single replay would have taken when it was asked for."`
 	Replayed   int64              `json:"replayed" minimum:"0" example:"1200" doc:"Events taken so far."`
 	Processed  int64              `json:"processed" minimum:"0" example:"1180" doc:"How many of those are processed now."`
@@ -72,7 +74,7 @@ func toReplayProgress(b webhook.Bulk) replayProgress {
 		return utc(&t)
 	}
 	return replayProgress{
-		ID: b.ID.String(), Status: b.Status, Matched: b.Matched, Replayed: b.Replayed,
+		ID: b.ID.String(), Status: b.Status, Force: b.Force, Matched: b.Matched, Replayed: b.Replayed,
 		Processed: b.Processed, Failed: b.Failed, Pending: b.Pending,
 		CreatedAt: b.CreatedAt.UTC(), FinishedAt: utc(b.FinishedAt),
 		Filter: replayFilter{
@@ -105,12 +107,12 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		Method:      http.MethodPost,
 		Path:        "/api/admin/webhooks/replay",
 		Summary:     "Replay webhook deliveries in bulk",
-		Description: "Replays, in the background and newest first, all deliveries that match the filters and that a single replay without `force` would take: failed ones, and pending ones that nobody is handling. " +
+		Description: "Replays, in the background and newest first, all deliveries that match the filters and that a single replay would take: failed ones, pending ones that nobody is handling, also those that wait for their next attempt, and with `force` processed ones. " +
 			"At least one filter is needed.",
 		Tags:          []string{tagWebhooks},
 		DefaultStatus: http.StatusAccepted,
 	}, roles(identity.Admin)), export.Variant{Order: orderReplay, Capture: map[string]string{"replayId": "/data/id"}}), func(ctx context.Context, in *startReplayInput) (*startReplayOutput, error) {
-		b, err := s.StartBulk(ctx, in.Body.Value().filter())
+		b, err := s.StartBulk(ctx, in.Body.Value().filter(), in.Body.Value().Force)
 		if err != nil {
 			return nil, within("body", err)
 		}

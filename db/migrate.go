@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -58,7 +59,7 @@ func Migrate(ctx context.Context, ownerURL string) error {
 func Upgrade(ctx context.Context, o UpgradeOptions) (Upgraded, error) {
 	var done Upgraded
 	err := withOwner(ctx, o.OwnerURL, func(pool *pgxpool.Pool, lock *pgx.Conn) error {
-		if _, err := lock.Exec(ctx, `select pg_advisory_lock($1)`, int64(migrationLock)); err != nil {
+		if err := takeLock(ctx, lock); err != nil {
 			return fmt.Errorf("db: migration lock: %w", err)
 		}
 		if err := checkOwner(ctx, lock); err != nil {
@@ -81,6 +82,23 @@ func Upgrade(ctx context.Context, o UpgradeOptions) (Upgraded, error) {
 		return done.ensureRights(ctx, lock)
 	})
 	return done, err
+}
+
+// takeLock asks again and again: a statement that waited for the lock would keep a
+// snapshot, for whose end a CREATE INDEX CONCURRENTLY under the lock would wait.
+func takeLock(ctx context.Context, conn *pgx.Conn) error {
+	const every = 50 * time.Millisecond
+	for {
+		var taken bool
+		if err := conn.QueryRow(ctx, `select pg_try_advisory_lock($1)`, int64(migrationLock)).Scan(&taken); err != nil || taken {
+			return err
+		}
+		select {
+		case <-time.After(every):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func (u *Upgraded) migrate(ctx context.Context, pool *pgxpool.Pool) error {

@@ -23,6 +23,7 @@ import (
 	"github.com/waypost/waypost/internal/account/oauth/oauthtest"
 	"github.com/waypost/waypost/internal/app"
 	"github.com/waypost/waypost/internal/config"
+	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/webhook"
 )
@@ -190,8 +191,13 @@ func (w *world) forgetPayloads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	logger := slog.New(slog.DiscardHandler)
+	jobs, err := queue.New(logger)
+	if err != nil {
+		t.Fatal(err)
+	}
 	r, err := webhook.NewReceiver(webhook.Options{
-		DB: w.db, Registry: registry, Logger: slog.New(slog.DiscardHandler), LookupSecret: func(string) string { return "" },
+		DB: w.db, Registry: registry, Logger: logger, Jobs: jobs, LookupSecret: func(string) string { return "" },
 		Retention: time.Nanosecond,
 	})
 	if err != nil {

@@ -31,13 +31,19 @@ where e.id = o.id and e.lease_id = o.lease_id
 returning e.id;
 
 -- name: ClaimStaleWebhookEvents :many
--- Pending events whose lease ran out and that no living job owns, claimed for one
--- sweep. An attempt whose outcome never came is interrupted.
+-- Pending events whose attempt never ended, or that wait for one and that no living
+-- job owns, claimed for one sweep: those whose handler, the exact one first, is
+-- among the given bindings and works by jobs or not. An attempt whose outcome never
+-- came is interrupted.
 with stale as (
     select w.* from webhook_events w
     where w.status = 'pending' and w.lease_until < now()
       and w.interrupted between @least_interrupted and @most_interrupted
-      and (w.job_id is null or not webhook_job_lives(w.job_id))
+      and (w.lease_id is not null or w.job_id is null or not webhook_job_lives(w.job_id))
+      and (select b.by_job
+           from (select unnest(@providers::text[]) as provider, unnest(@event_types::text[]) as event_type, unnest(@by_jobs::boolean[]) as by_job) b
+           where b.provider = w.provider and b.event_type in (w.event_type, '')
+           order by b.event_type desc limit 1) = @by_job::boolean
     order by w.lease_until
     limit @max_rows
     for update skip locked
@@ -52,17 +58,20 @@ set lease_id = @lease_id::uuid, lease_until = now() + make_interval(secs => @lea
     attempts = stale.attempts + 1, tries = stale.tries + 1, attempt_at = now(), attempt_ms = null,
     interrupted = stale.interrupted + (stale.lease_id is not null)::integer
 from stale where e.id = stale.id
-returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers;
+returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers,
+          (stale.status = 'processed' and stale.attempts = 0)::boolean as unhandled;
 
 -- name: FailInterruptedWebhookEvents :many
 -- Events whose attempts ended without an outcome too many times in a row: their
--- handler takes the process with it. With job_id 0 these are stale events that no
--- living job owns, else the one that this job owns.
+-- handler, which is one of the given, takes the process with it. With job_id 0 these
+-- are all such events, else the one that this job owns.
 with poison as (
     select w.* from webhook_events w
     where w.status = 'pending' and w.lease_until < now() and w.lease_id is not null
       and w.interrupted + 1 >= @most_interrupted::integer
-      and case when @job_id::bigint = 0 then w.job_id is null or not webhook_job_lives(w.job_id) else w.job_id = @job_id end
+      and (@job_id::bigint = 0 or w.job_id = @job_id)
+      and exists (select from (select unnest(@providers::text[]) as provider, unnest(@event_types::text[]) as event_type) b
+                  where b.provider = w.provider and b.event_type in (w.event_type, ''))
     for update skip locked
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome)
@@ -75,11 +84,14 @@ from poison where e.id = poison.id
 returning e.id, e.provider;
 
 -- name: ClaimWebhookJob :one
--- The event that a job owns, unless another run of the job has it at this moment.
+-- The event that a job owns, unless another run of the job has it at this moment, or
+-- none of the given bindings is its handler.
 with owned as (
     select w.* from webhook_events w
     where w.id = @id and w.job_id = @job_id::bigint and w.status = 'pending'
       and (w.lease_id is null or w.lease_until < now())
+      and exists (select from (select unnest(@providers::text[]) as provider, unnest(@event_types::text[]) as event_type) b
+                  where b.provider = w.provider and b.event_type in (w.event_type, ''))
     for update
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
@@ -92,18 +104,31 @@ set lease_id = @lease_id::uuid, lease_until = now() + make_interval(secs => @lea
     attempts = owned.attempts + 1, tries = owned.tries + 1, attempt_at = now(), attempt_ms = null,
     interrupted = owned.interrupted + (owned.lease_id is not null)::integer
 from owned where e.id = owned.id
-returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers;
+returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers,
+          (owned.status = 'processed' and owned.attempts = 0)::boolean as unhandled;
+
+-- name: ReleaseWebhookJob :execrows
+-- Takes a job off its event, which none of the given bindings is the handler of: the
+-- event is due now, for the sweep of an instance that has its handler.
+update webhook_events w
+set job_id = null, lease_until = least(w.lease_until, now())
+where w.id = @id and w.job_id = @job_id::bigint and w.status = 'pending'
+  and (w.lease_id is null or w.lease_until < now())
+  and not exists (select from (select unnest(@providers::text[]) as provider, unnest(@event_types::text[]) as event_type) b
+                  where b.provider = w.provider and b.event_type in (w.event_type, ''));
 
 -- name: IsWebhookJobOwner :one
 select exists (select from webhook_events where id = @id and job_id = @job_id::bigint and status = 'pending');
 
 -- name: ClaimWebhookReplay :one
--- The counter stops at the end of its range rather than failing the replay.
+-- What waits for its next attempt is replayed too; its job finds nothing then. The
+-- counter stops at the end of its range rather than failing the replay. unhandled
+-- tells an event that was processed because it had no handler.
 with target as (
     select w.* from webhook_events w
     where w.id = @id and w.raw is not null
       and (w.status = 'failed'
-           or w.status = 'pending' and w.lease_until < now() and (w.job_id is null or not webhook_job_lives(w.job_id))
+           or w.status = 'pending' and (w.lease_id is null or w.lease_until < now())
            or w.status = 'processed' and @force::boolean)
     for update
 ), archived as (
@@ -118,4 +143,5 @@ set status = 'pending', retry_count = least(target.retry_count, 2147483646) + 1,
     lease_id = @lease_id::uuid, lease_until = now() + make_interval(secs => @lease_seconds::float8), job_id = null,
     attempts = target.attempts + 1, tries = 1, interrupted = 0, attempt_at = now(), attempt_ms = null
 from target where e.id = target.id
-returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers;
+returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers,
+          (target.status = 'processed' and target.attempts = 0)::boolean as unhandled;

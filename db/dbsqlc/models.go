@@ -340,6 +340,12 @@ type WebhookAttempt struct {
 	DurationMs *float64
 }
 
+type WebhookBinding struct {
+	Provider    string
+	EventType   string
+	AnnouncedAt time.Time
+}
+
 type WebhookEvent struct {
 	ID           uuid.UUID
 	Provider     string

@@ -18,9 +18,13 @@ with stale as (
     select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id from webhook_events w
     where w.status = 'pending' and w.lease_until < now()
       and w.interrupted between $3 and $4
-      and (w.job_id is null or not webhook_job_lives(w.job_id))
+      and (w.lease_id is not null or w.job_id is null or not webhook_job_lives(w.job_id))
+      and (select b.by_job
+           from (select unnest($5::text[]) as provider, unnest($6::text[]) as event_type, unnest($7::boolean[]) as by_job) b
+           where b.provider = w.provider and b.event_type in (w.event_type, '')
+           order by b.event_type desc limit 1) = $8::boolean
     order by w.lease_until
-    limit $5
+    limit $9
     for update skip locked
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
@@ -33,7 +37,8 @@ set lease_id = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
     attempts = stale.attempts + 1, tries = stale.tries + 1, attempt_at = now(), attempt_ms = null,
     interrupted = stale.interrupted + (stale.lease_id is not null)::integer
 from stale where e.id = stale.id
-returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers
+returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers,
+          (stale.status = 'processed' and stale.attempts = 0)::boolean as unhandled
 `
 
 type ClaimStaleWebhookEventsParams struct {
@@ -41,6 +46,10 @@ type ClaimStaleWebhookEventsParams struct {
 	LeaseSeconds     float64
 	LeastInterrupted int32
 	MostInterrupted  int32
+	Providers        []string
+	EventTypes       []string
+	ByJobs           []bool
+	ByJob            bool
 	MaxRows          int32
 }
 
@@ -54,16 +63,23 @@ type ClaimStaleWebhookEventsRow struct {
 	CreatedAt  time.Time
 	Raw        []byte
 	Headers    json.RawMessage
+	Unhandled  bool
 }
 
-// Pending events whose lease ran out and that no living job owns, claimed for one
-// sweep. An attempt whose outcome never came is interrupted.
+// Pending events whose attempt never ended, or that wait for one and that no living
+// job owns, claimed for one sweep: those whose handler, the exact one first, is
+// among the given bindings and works by jobs or not. An attempt whose outcome never
+// came is interrupted.
 func (q *Queries) ClaimStaleWebhookEvents(ctx context.Context, db DBTX, arg ClaimStaleWebhookEventsParams) ([]ClaimStaleWebhookEventsRow, error) {
 	rows, err := db.Query(ctx, claimStaleWebhookEvents,
 		arg.LeaseID,
 		arg.LeaseSeconds,
 		arg.LeastInterrupted,
 		arg.MostInterrupted,
+		arg.Providers,
+		arg.EventTypes,
+		arg.ByJobs,
+		arg.ByJob,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -83,6 +99,7 @@ func (q *Queries) ClaimStaleWebhookEvents(ctx context.Context, db DBTX, arg Clai
 			&i.CreatedAt,
 			&i.Raw,
 			&i.Headers,
+			&i.Unhandled,
 		); err != nil {
 			return nil, err
 		}
@@ -99,6 +116,8 @@ with owned as (
     select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id from webhook_events w
     where w.id = $3 and w.job_id = $4::bigint and w.status = 'pending'
       and (w.lease_id is null or w.lease_until < now())
+      and exists (select from (select unnest($5::text[]) as provider, unnest($6::text[]) as event_type) b
+                  where b.provider = w.provider and b.event_type in (w.event_type, ''))
     for update
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
@@ -111,7 +130,8 @@ set lease_id = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
     attempts = owned.attempts + 1, tries = owned.tries + 1, attempt_at = now(), attempt_ms = null,
     interrupted = owned.interrupted + (owned.lease_id is not null)::integer
 from owned where e.id = owned.id
-returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers
+returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers,
+          (owned.status = 'processed' and owned.attempts = 0)::boolean as unhandled
 `
 
 type ClaimWebhookJobParams struct {
@@ -119,6 +139,8 @@ type ClaimWebhookJobParams struct {
 	LeaseSeconds float64
 	ID           uuid.UUID
 	JobID        int64
+	Providers    []string
+	EventTypes   []string
 }
 
 type ClaimWebhookJobRow struct {
@@ -131,15 +153,19 @@ type ClaimWebhookJobRow struct {
 	CreatedAt  time.Time
 	Raw        []byte
 	Headers    json.RawMessage
+	Unhandled  bool
 }
 
-// The event that a job owns, unless another run of the job has it at this moment.
+// The event that a job owns, unless another run of the job has it at this moment, or
+// none of the given bindings is its handler.
 func (q *Queries) ClaimWebhookJob(ctx context.Context, db DBTX, arg ClaimWebhookJobParams) (ClaimWebhookJobRow, error) {
 	row := db.QueryRow(ctx, claimWebhookJob,
 		arg.LeaseID,
 		arg.LeaseSeconds,
 		arg.ID,
 		arg.JobID,
+		arg.Providers,
+		arg.EventTypes,
 	)
 	var i ClaimWebhookJobRow
 	err := row.Scan(
@@ -152,6 +178,7 @@ func (q *Queries) ClaimWebhookJob(ctx context.Context, db DBTX, arg ClaimWebhook
 		&i.CreatedAt,
 		&i.Raw,
 		&i.Headers,
+		&i.Unhandled,
 	)
 	return i, err
 }
@@ -161,7 +188,7 @@ with target as (
     select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id from webhook_events w
     where w.id = $3 and w.raw is not null
       and (w.status = 'failed'
-           or w.status = 'pending' and w.lease_until < now() and (w.job_id is null or not webhook_job_lives(w.job_id))
+           or w.status = 'pending' and (w.lease_id is null or w.lease_until < now())
            or w.status = 'processed' and $4::boolean)
     for update
 ), archived as (
@@ -176,7 +203,8 @@ set status = 'pending', retry_count = least(target.retry_count, 2147483646) + 1,
     lease_id = $1::uuid, lease_until = now() + make_interval(secs => $2::float8), job_id = null,
     attempts = target.attempts + 1, tries = 1, interrupted = 0, attempt_at = now(), attempt_ms = null
 from target where e.id = target.id
-returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers
+returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers,
+          (target.status = 'processed' and target.attempts = 0)::boolean as unhandled
 `
 
 type ClaimWebhookReplayParams struct {
@@ -196,9 +224,12 @@ type ClaimWebhookReplayRow struct {
 	CreatedAt  time.Time
 	Raw        []byte
 	Headers    json.RawMessage
+	Unhandled  bool
 }
 
-// The counter stops at the end of its range rather than failing the replay.
+// What waits for its next attempt is replayed too; its job finds nothing then. The
+// counter stops at the end of its range rather than failing the replay. unhandled
+// tells an event that was processed because it had no handler.
 func (q *Queries) ClaimWebhookReplay(ctx context.Context, db DBTX, arg ClaimWebhookReplayParams) (ClaimWebhookReplayRow, error) {
 	row := db.QueryRow(ctx, claimWebhookReplay,
 		arg.LeaseID,
@@ -217,6 +248,7 @@ func (q *Queries) ClaimWebhookReplay(ctx context.Context, db DBTX, arg ClaimWebh
 		&i.CreatedAt,
 		&i.Raw,
 		&i.Headers,
+		&i.Unhandled,
 	)
 	return i, err
 }
@@ -254,7 +286,9 @@ with poison as (
     select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id from webhook_events w
     where w.status = 'pending' and w.lease_until < now() and w.lease_id is not null
       and w.interrupted + 1 >= $2::integer
-      and case when $3::bigint = 0 then w.job_id is null or not webhook_job_lives(w.job_id) else w.job_id = $3 end
+      and ($3::bigint = 0 or w.job_id = $3)
+      and exists (select from (select unnest($4::text[]) as provider, unnest($5::text[]) as event_type) b
+                  where b.provider = w.provider and b.event_type in (w.event_type, ''))
     for update skip locked
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome)
@@ -267,16 +301,30 @@ from poison where e.id = poison.id
 returning e.id, e.provider
 `
 
+type FailInterruptedWebhookEventsParams struct {
+	HandlerError    string
+	MostInterrupted int32
+	JobID           int64
+	Providers       []string
+	EventTypes      []string
+}
+
 type FailInterruptedWebhookEventsRow struct {
 	ID       uuid.UUID
 	Provider string
 }
 
 // Events whose attempts ended without an outcome too many times in a row: their
-// handler takes the process with it. With job_id 0 these are stale events that no
-// living job owns, else the one that this job owns.
-func (q *Queries) FailInterruptedWebhookEvents(ctx context.Context, db DBTX, handlerError string, mostInterrupted int32, jobID int64) ([]FailInterruptedWebhookEventsRow, error) {
-	rows, err := db.Query(ctx, failInterruptedWebhookEvents, handlerError, mostInterrupted, jobID)
+// handler, which is one of the given, takes the process with it. With job_id 0 these
+// are all such events, else the one that this job owns.
+func (q *Queries) FailInterruptedWebhookEvents(ctx context.Context, db DBTX, arg FailInterruptedWebhookEventsParams) ([]FailInterruptedWebhookEventsRow, error) {
+	rows, err := db.Query(ctx, failInterruptedWebhookEvents,
+		arg.HandlerError,
+		arg.MostInterrupted,
+		arg.JobID,
+		arg.Providers,
+		arg.EventTypes,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -372,4 +420,35 @@ func (q *Queries) RecordWebhookOutcomes(ctx context.Context, db DBTX, arg Record
 		return nil, err
 	}
 	return items, nil
+}
+
+const releaseWebhookJob = `-- name: ReleaseWebhookJob :execrows
+update webhook_events w
+set job_id = null, lease_until = least(w.lease_until, now())
+where w.id = $1 and w.job_id = $2::bigint and w.status = 'pending'
+  and (w.lease_id is null or w.lease_until < now())
+  and not exists (select from (select unnest($3::text[]) as provider, unnest($4::text[]) as event_type) b
+                  where b.provider = w.provider and b.event_type in (w.event_type, ''))
+`
+
+type ReleaseWebhookJobParams struct {
+	ID         uuid.UUID
+	JobID      int64
+	Providers  []string
+	EventTypes []string
+}
+
+// Takes a job off its event, which none of the given bindings is the handler of: the
+// event is due now, for the sweep of an instance that has its handler.
+func (q *Queries) ReleaseWebhookJob(ctx context.Context, db DBTX, arg ReleaseWebhookJobParams) (int64, error) {
+	result, err := db.Exec(ctx, releaseWebhookJob,
+		arg.ID,
+		arg.JobID,
+		arg.Providers,
+		arg.EventTypes,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

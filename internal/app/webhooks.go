@@ -40,7 +40,7 @@ func (a *App) buildWebhooks(o Options) (*webhook.Receiver, *webhook.Alerts, erro
 		return nil, nil, err
 	}
 	receiver, err := webhook.NewReceiver(webhook.Options{
-		DB: o.Areas.Deliveries, Registry: registry, LookupSecret: o.LookupSecret, Logger: o.Logger,
+		DB: o.Areas.Deliveries, AdminDB: o.Areas.Requests, Registry: registry, LookupSecret: o.LookupSecret, Logger: o.Logger,
 		Jobs: a.services.Queue, Retention: time.Duration(o.Config.Webhooks.RetentionDays) * 24 * time.Hour,
 		Metrics: a.metrics.Registerer(), BodyMemory: int64(o.Config.Webhooks.BodyMemory) << 20,
 	})

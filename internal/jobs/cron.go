@@ -21,14 +21,21 @@ import (
 type Periodic struct {
 	Name  string
 	Every time.Duration
+	// Everywhere has each instance run the task by itself, because its configuration
+	// decides what it does; the others are run by one instance for all.
+	Everywhere bool
 	// Run returns how many rows it changed.
 	Run func(ctx context.Context) (int, error)
 }
 
 // Tasks are what the cron table calls.
 type Tasks struct {
-	// SweepWebhooks dispatches deliveries that a crash left pending.
-	SweepWebhooks func(context.Context) (int, error)
+	// SweepWebhooks dispatches deliveries that a crash left pending, SweepForwards
+	// those that are forwarded. AnnounceBindings tells other instances which webhook
+	// handlers this one has, and ends events that none has one for.
+	SweepWebhooks    func(context.Context) (int, error)
+	SweepForwards    func(context.Context) (int, error)
+	AnnounceBindings func(context.Context) (int, error)
 	// AttemptWebhook makes one more attempt at an event, and says whether an earlier
 	// run may still be at it; ReplayWebhooks works on a bulk replay, and says whether
 	// it is done.
@@ -64,7 +71,9 @@ type Tasks struct {
 // Table is every periodic task of the service. Each also runs once at start.
 func Table(t Tasks) []Periodic {
 	return []Periodic{
-		{Name: "webhooks.sweep", Every: 30 * time.Second, Run: t.SweepWebhooks},
+		{Name: "webhooks.sweep", Every: 30 * time.Second, Everywhere: true, Run: t.SweepWebhooks},
+		{Name: "webhooks.sweep_forwards", Every: 10 * time.Second, Everywhere: true, Run: t.SweepForwards},
+		{Name: "webhooks.announce_bindings", Every: time.Minute, Everywhere: true, Run: t.AnnounceBindings},
 		{Name: "webhooks.forget_payloads", Every: time.Hour, Run: t.ForgetPayloads},
 		{Name: "webhooks.trim_rejected", Every: time.Hour, Run: t.TrimRejected},
 		{Name: "webhooks.check_alerts", Every: 30 * time.Second, Run: t.CheckAlerts},
@@ -143,6 +152,9 @@ func run(ctx context.Context, p Periodic) (int, error) {
 func periodicJobs(table []Periodic) []*river.PeriodicJob {
 	list := make([]*river.PeriodicJob, 0, len(table))
 	for _, p := range table {
+		if p.Everywhere {
+			continue
+		}
 		list = append(list, river.NewPeriodicJob(
 			river.PeriodicInterval(p.Every),
 			func() (river.JobArgs, *river.InsertOpts) { return cronArgs{Name: p.Name}, nil },

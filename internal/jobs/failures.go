@@ -73,12 +73,20 @@ func (f *failures) note(e *river.Event) {
 	name, periodic := nameOf(e.Job)
 	switch {
 	case e.Kind == river.EventKindJobCompleted:
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.row, name)
+		f.succeeded(name)
 	case isForGood(e.Job, periodic):
-		f.failed(name, periodic, e.Job)
+		at := time.Now()
+		if e.Job.FinalizedAt != nil {
+			at = *e.Job.FinalizedAt
+		}
+		f.failed(name, periodic, at, lastError(e.Job), "job", e.Job.ID)
 	}
+}
+
+func (f *failures) succeeded(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.row, name)
 }
 
 // isForGood reports whether a run that failed was the job's last, other than by
@@ -94,11 +102,8 @@ func isForGood(job *rivertype.JobRow, periodic bool) bool {
 	}
 }
 
-func (f *failures) failed(name string, periodic bool, job *rivertype.JobRow) {
-	at := time.Now()
-	if job.FinalizedAt != nil {
-		at = *job.FinalizedAt
-	}
+// failed takes note of work that ended with cause; more are fields of its log line.
+func (f *failures) failed(name string, periodic bool, at time.Time, cause string, more ...any) {
 	f.mu.Lock()
 	row := f.row[name]
 	if row.Count == 0 {
@@ -107,7 +112,7 @@ func (f *failures) failed(name string, periodic bool, job *rivertype.JobRow) {
 	row.Count, row.Last, row.periodic = row.Count+1, at, periodic
 	f.row[name] = row
 	f.mu.Unlock()
-	fields := []any{"name", name, "job", job.ID, "in_a_row", row.Count, "since", row.Since, "error", lastError(job)}
+	fields := append([]any{"name", name, "in_a_row", row.Count, "since", row.Since, "error", cause}, more...)
 	switch {
 	case row.tolerable():
 		f.logger.Warn("a periodic task failed", fields...)

@@ -47,6 +47,7 @@ type Options struct {
 // Runner works jobs until it is stopped.
 type Runner struct {
 	client   *river.Client[pgx.Tx]
+	own      *ownTasks
 	failures *failures
 	unwatch  func() // ends watching
 	watching sync.WaitGroup
@@ -104,6 +105,7 @@ func New(o Options) (*Runner, error) {
 	if r.failures, err = newFailures(o.Logger, o.Metrics, names(table)); err != nil {
 		return nil, err
 	}
+	r.own = newOwnTasks(table, o.Logger, r.failures)
 	return r, nil
 }
 
@@ -128,6 +130,7 @@ func (r *Runner) Start(ctx context.Context) error {
 		r.unwatch()
 		return fmt.Errorf("jobs: %w", err)
 	}
+	r.own.start(context.WithoutCancel(ctx))
 	r.running.Store(true)
 	return nil
 }
@@ -149,6 +152,7 @@ func (r *Runner) Failures() map[string]Failure { return r.failures.list() }
 // they are cancelled and given back.
 func (r *Runner) Stop(ctx context.Context) error {
 	r.running.Store(false)
+	r.own.stop(ctx)
 	err := r.client.Stop(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

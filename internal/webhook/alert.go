@@ -103,9 +103,13 @@ func (a *Alerts) Check(ctx context.Context) (int, error) {
 		var successes []time.Time
 		var long []dbsqlc.WebhookFailureStreaksRow
 		for _, row := range rows {
-			if _, err := a.o.Registry.Provider(row.Provider); err == nil && row.Streak >= int64(a.o.Streak) {
+			if row.Streak < int64(a.o.Streak) {
+				continue
+			}
+			// The alert of a provider that only other instances know goes on too.
+			providers, successes = append(providers, row.Provider), append(successes, row.LastSuccess)
+			if _, err := a.o.Registry.Provider(row.Provider); err == nil {
 				long = append(long, row)
-				providers, successes = append(providers, row.Provider), append(successes, row.LastSuccess)
 			}
 		}
 		if err := a.queries.EndWebhookAlerts(ctx, tx, providers, successes); err != nil {

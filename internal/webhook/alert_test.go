@@ -156,6 +156,36 @@ func TestAnEventThatWaitsForAnotherAttemptCountsIntoTheStreak(t *testing.T) {
 	}
 }
 
+func TestAnInstanceWithoutTheProviderEndsNoAlertAboutIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", failing)}})
+	for i := range 3 {
+		mustReceive(t, r, signed(t, "payment", "paid", eventID(i), `{}`))
+	}
+	with := f.alerts(t, "", 3)
+	if n, err := with.Check(t.Context()); n != 1 || err != nil {
+		t.Fatalf("Check = %d, %v", n, err)
+	}
+	jobs, err := queue.New(discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := webhook.NewRegistry([]webhook.Registration{webhook.CodeHost()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := webhook.NewAlerts(webhook.AlertOptions{DB: f.db, Registry: registry, Logger: discard, Jobs: jobs, Streak: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []*webhook.Alerts{without, with} {
+		if n, err := a.Check(t.Context()); n != 0 || err != nil {
+			t.Errorf("the same streak again: Check = %d, %v", n, err)
+		}
+	}
+}
+
 func TestAnAlertIsASignedStandardWebhooksDelivery(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -58,7 +58,7 @@ order by number`
 // Detail returns one event whole, or ErrEvent.
 func (r *Receiver) Detail(ctx context.Context, id uuid.UUID) (Detail, error) {
 	var d Detail
-	err := r.o.DB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := r.o.AdminDB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		found, err := records(ctx, tx, recordColumns+` where e.id = $2`, []any{MaxInlineBody, id})
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func scanAttempt(row pgx.CollectableRow) (Attempt, error) {
 // Raw returns the delivery's body exactly as it was sent, ErrEvent, or ErrEmptied.
 func (r *Receiver) Raw(ctx context.Context, id uuid.UUID) ([]byte, error) {
 	var raw []byte
-	err := r.o.DB.Direct().QueryRow(ctx, `select raw from webhook_events where id = $1`, id).Scan(&raw)
+	err := r.o.AdminDB.Direct().QueryRow(ctx, `select raw from webhook_events where id = $1`, id).Scan(&raw)
 	if err != nil {
 		return nil, db.NotFound(err, ErrEvent)
 	}

@@ -35,6 +35,7 @@ const bulkBatch = 16
 type Bulk struct {
 	ID     uuid.UUID
 	Filter Filter
+	Force  bool // processed events too
 	Status BulkStatus
 	// Matched is how many events a single replay would have taken when it was asked
 	// for; Replayed how many it has taken since, and the other three what those are
@@ -59,36 +60,34 @@ var (
 	ErrBulkEnded = fault.New(fault.Conflict, "replay_ended", "The bulk replay has ended already.")
 )
 
-// replayable is what a single replay without force takes.
+// replayable is what a single replay takes.
 const replayable = `e.raw is not null and (e.status = 'failed'
-	or e.status = 'pending' and e.lease_until < now() and (e.job_id is null or not webhook_job_lives(e.job_id)))`
+	or e.status = 'pending' and (e.lease_id is null or e.lease_until < now())
+	or e.status = 'processed' and ?::boolean)`
 
-// StartBulk asks for a replay of all events that match f, which a single replay
-// would take, and that exist now. It returns a validation fault for a filter that
-// is empty or that no event can be held against.
-func (r *Receiver) StartBulk(ctx context.Context, f Filter) (Bulk, error) {
+// StartBulk asks for a replay of all events that match f, which a single replay,
+// with force or without, would take, and that exist now. It returns a validation
+// fault for a filter that is empty or that no event can be held against.
+func (r *Receiver) StartBulk(ctx context.Context, f Filter, force bool) (Bulk, error) {
 	if f == (Filter{}) {
 		return Bulk{}, fault.Validation(map[string]string{"filter": "Give at least one filter; everything is too much to replay by accident."})
 	}
 	if err := f.check(); err != nil {
 		return Bulk{}, err
 	}
-	if r.o.Jobs == nil {
-		return Bulk{}, errors.New("webhook: no queue for bulk replays")
-	}
 	id, err := r.o.NewID()
 	if err != nil {
 		return Bulk{}, fmt.Errorf("webhook: new id: %w", err)
 	}
-	filter, err := json.Marshal(storedFilter(f))
+	filter, err := json.Marshal(storedFilter{f.Provider, f.EventType, f.ExternalID, f.Status, f.From, f.To, force})
 	if err != nil {
 		return Bulk{}, fmt.Errorf("webhook: filter: %w", err)
 	}
-	b := Bulk{ID: id, Filter: f, Status: BulkRunning, CreatedAt: r.o.Now().UTC().Truncate(time.Microsecond)}
+	b := Bulk{ID: id, Filter: f, Force: force, Status: BulkRunning, CreatedAt: r.o.Now().UTC().Truncate(time.Microsecond)}
 	var where conditions
 	where.filter(f)
-	where.add(replayable)
-	err = r.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	where.add(replayable, force)
+	err = r.o.AdminDB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, `select count(*) from webhook_events e`+where.sql(), where.args...).Scan(&b.Matched); err != nil {
 			return err
 		}
@@ -105,7 +104,7 @@ func (r *Receiver) StartBulk(ctx context.Context, f Filter) (Bulk, error) {
 // Bulk returns a bulk replay with its progress, or ErrBulk.
 func (r *Receiver) Bulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
 	var b Bulk
-	err := r.o.DB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := r.o.AdminDB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		row, err := r.store.queries.FindWebhookReplay(ctx, tx, id)
 		if err != nil {
 			return err
@@ -125,7 +124,7 @@ func (r *Receiver) Bulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
 // taken. It returns ErrBulk, or ErrBulkEnded.
 func (r *Receiver) CancelBulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
 	var n int64
-	err := r.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := r.o.AdminDB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		n, err = r.store.queries.EndWebhookReplay(ctx, tx, string(BulkCancelled), r.o.Now(), id)
 		return err
@@ -151,8 +150,7 @@ func (r *Receiver) ContinueBulk(ctx context.Context, job BulkJob) (bool, error) 
 	defer r.working.Done()
 	p := identity.System("webhook-replay")
 	for {
-		// A batch may take as long as a sender waits.
-		if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ok && time.Until(deadline) < r.o.AnswerAfter+r.o.StoreTimeout {
+		if r.endsBeforeABatch(ctx) {
 			return false, nil
 		}
 		claims, done, err := r.claimBulk(ctx, p, job.ReplayID)
@@ -193,7 +191,11 @@ func (r *Receiver) claimBulk(ctx context.Context, p identity.Principal, id uuid.
 		if err != nil {
 			return err
 		}
-		if len(claims) < bulkBatch {
+		taken := len(claims)
+		if claims, err = r.store.leaveUnbound(ctx, tx, claims); err != nil {
+			return err
+		}
+		if taken < bulkBatch {
 			done = true
 			_, err := r.store.queries.EndWebhookReplay(ctx, tx, string(BulkFinished), r.o.Now(), id)
 			return err
@@ -225,14 +227,15 @@ set status = 'pending', retry_count = least(target.retry_count, 2147483646) + 1,
     lease_id = $2, lease_until = now() + make_interval(secs => $3), job_id = null,
     attempts = target.attempts + 1, tries = 1, interrupted = 0, attempt_at = now(), attempt_ms = null
 from target where e.id = target.id
-returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers`
+returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries, e.created_at, e.raw, e.headers,
+          target.status = 'processed' and target.attempts = 0`
 
 // takeBulk claims the batch behind after and returns the oldest one's place.
 func (r *Receiver) takeBulk(ctx context.Context, tx pgx.Tx, b Bulk, after Position, lease uuid.UUID) ([]claim, Position, error) {
 	where := conditions{args: []any{b.ID, lease, r.store.lease.Seconds()}}
 	where.filter(b.Filter)
 	where.add("(e.created_at, e.id) < (?, ?)", after.CreatedAt, after.ID)
-	where.add(replayable)
+	where.add(replayable, b.Force)
 	rows, err := tx.Query(ctx, fmt.Sprintf(bulkClaim, where.sql(), bulkBatch), where.args...)
 	if err != nil {
 		return nil, after, err
@@ -262,11 +265,12 @@ func newBulk(row dbsqlc.WebhookReplay) (Bulk, error) {
 	if err := json.Unmarshal(row.Filter, &f); err != nil {
 		return Bulk{}, fmt.Errorf("webhook: filter of replay %s: %w", row.ID, err)
 	}
-	b.Filter = Filter(f)
+	b.Filter = Filter{Provider: f.Provider, EventType: f.EventType, ExternalID: f.ExternalID, Status: f.Status, From: f.From, To: f.To}
+	b.Force = f.Force
 	return b, nil
 }
 
-// storedFilter is a Filter as a replay's row keeps it.
+// storedFilter is what a replay's row keeps of the request.
 type storedFilter struct {
 	Provider   string    `json:"provider,omitempty"`
 	EventType  string    `json:"event_type,omitempty"`
@@ -274,4 +278,5 @@ type storedFilter struct {
 	Status     Status    `json:"status,omitempty"`
 	From       time.Time `json:"from,omitzero"`
 	To         time.Time `json:"to,omitzero"`
+	Force      bool      `json:"force,omitempty"`
 }

@@ -44,7 +44,7 @@ func TestABulkReplayTakesWhatASingleOneWouldAndReportsItsProgress(t *testing.T) 
 		}
 		return inTx(ctx, d)
 	})}})
-	b, err := r.StartBulk(asAdmin(t.Context(), 1), webhook.Filter{Provider: "payment", EventType: "paid"})
+	b, err := r.StartBulk(asAdmin(t.Context(), 1), webhook.Filter{Provider: "payment", EventType: "paid"}, false)
 	if err != nil || b.Matched != 40 || b.Status != webhook.BulkRunning {
 		t.Fatalf("%+v, %v", b, err)
 	}
@@ -81,7 +81,7 @@ func TestABulkReplayNeedsAFilterThatMeansSomething(t *testing.T) {
 	f := newFixture(t)
 	r := f.receiver(t, setup{})
 	for name, filter := range map[string]webhook.Filter{"empty": {}, "NUL": {Provider: "a\x00"}} {
-		if _, err := r.StartBulk(t.Context(), filter); fault.KindOf(err) != fault.Invalid {
+		if _, err := r.StartBulk(t.Context(), filter, false); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -91,7 +91,7 @@ func TestABulkReplayNeedsAFilterThatMeansSomething(t *testing.T) {
 	if _, err := r.CancelBulk(t.Context(), uuid.New()); !errors.Is(err, webhook.ErrBulk) {
 		t.Errorf("cancel unknown: %v", err)
 	}
-	b, err := r.StartBulk(t.Context(), webhook.Filter{Status: webhook.Failed, From: time.Now(), To: time.Now().Add(time.Hour)})
+	b, err := r.StartBulk(t.Context(), webhook.Filter{Status: webhook.Failed, From: time.Now(), To: time.Now().Add(time.Hour)}, false)
 	if err != nil || b.Matched != 0 {
 		t.Errorf("nothing matches: %+v, %v", b, err)
 	}
@@ -112,7 +112,7 @@ func TestACancelledBulkReplayTakesNoMore(t *testing.T) {
 		})
 		return nil
 	})}})
-	b, err := r.StartBulk(t.Context(), webhook.Filter{Status: webhook.Failed})
+	b, err := r.StartBulk(t.Context(), webhook.Filter{Status: webhook.Failed}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestABulkReplayThatDiesGoesOnWhereItWasAndReplaysNothingTwice(t *testing.T)
 			return nil
 		}
 	}})
-	b, err := dying.StartBulk(t.Context(), webhook.Filter{EventType: "paid"})
+	b, err := dying.StartBulk(t.Context(), webhook.Filter{EventType: "paid"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestABulkReplayStopsInTimeForItsJobToBeContinued(t *testing.T) {
 	f := newFixture(t)
 	failedEvents(t, f, 5)
 	r := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", inTx)}})
-	b, err := r.StartBulk(t.Context(), webhook.Filter{EventType: "paid"})
+	b, err := r.StartBulk(t.Context(), webhook.Filter{EventType: "paid"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

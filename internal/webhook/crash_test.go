@@ -290,20 +290,3 @@ func TestADatabaseThatDiesUnderAHandlerLeavesTheEventToTheSweep(t *testing.T) {
 		t.Errorf("%d effects", n)
 	}
 }
-
-// Case 63.
-func TestAnEventWhoseHandlerIsGoneIsProcessedBySweeping(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	crashed := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", inTx)}, change: crashAt(webhook.AfterStore)})
-	if _, err := crashed.Receive(t.Context(), signed(t, "payment", "paid", "evt_1", `{}`)); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
-	f.expireLeases(t)
-	if n, err := f.receiver(t, setup{}).Sweep(t.Context()); n != 1 || err != nil {
-		t.Fatalf("Sweep = %d, %v", n, err)
-	}
-	if n := f.count(t, `select count(*) from webhook_events where status = 'processed'`); n != 1 {
-		t.Errorf("%d processed", n)
-	}
-}

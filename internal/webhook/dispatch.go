@@ -52,9 +52,9 @@ func (r *Receiver) handle(ctx context.Context, p identity.Principal, c claim) St
 	c.started = r.o.Now()
 	b, bound := r.o.Registry.binding(c.event.Provider, c.event.Type)
 	switch {
-	case !bound:
-		return r.record(ctx, c, failure{})
-	case b.ByJob && c.job == 0:
+	case !bound: // only events with a handler here are claimed, and only a handler settles them
+		return Pending
+	case b.ByJob && c.job == 0 && !c.swept:
 		return r.postpone(ctx, c, 0)
 	}
 	s := r.run(ctx, p, c, b)

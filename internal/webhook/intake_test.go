@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
@@ -240,7 +241,11 @@ func TestMemoryThatIsTooSmallForAProvidersLargestBodyIsRefusedByName(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := webhook.Options{DB: f.db, Registry: registry, Logger: discard, LookupSecret: func(string) string { return "" }, BodyMemory: 64 << 20}
+	jobs, err := queue.New(discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := webhook.Options{DB: f.db, Registry: registry, Logger: discard, Jobs: jobs, LookupSecret: func(string) string { return "" }, BodyMemory: 64 << 20}
 	if _, err := webhook.NewReceiver(o); err == nil || !strings.Contains(err.Error(), `"payment"`) {
 		t.Errorf("%v", err)
 	}

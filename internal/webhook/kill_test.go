@@ -309,6 +309,29 @@ func TestTwoInstancesKeepThePromisesThroughARollingRestart(t *testing.T) {
 	}
 }
 
+// Jobs and sweeps run in both, deliveries come to the one with the handlers, which is
+// stopped and killed in between.
+func TestAnInstanceWithoutTheHandlersSettlesNothingOfOneThatHasThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	without := w.start(t, envWithout+"=1")
+	w.gone(without)
+	stop := w.load(t, 8) // which sends again and again until there is one that takes it
+	for _, end := range []func(*process){func(p *process) { p.stop(t) }, (*process).kill} {
+		with := w.start(t)
+		w.waitForMore(t, 100)
+		w.gone(with)
+		end(with)
+		w.rescueSoon(t)
+	}
+	with := w.start(t)
+	w.waitForMore(t, 50)
+	stop()
+	w.settle(t)
+	with.stop(t)
+	without.stop(t)
+}
+
 // waitForMore waits until n more deliveries are acknowledged.
 func (w *world) waitForMore(t *testing.T, n int) {
 	t.Helper()

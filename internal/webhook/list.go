@@ -32,12 +32,16 @@ type Position struct {
 
 // The list is written by hand: one statement for all combinations of filters
 // would get one plan for all. An octet_length reads no body.
+//
+// A provider's earliest event with an equal body is the first entry of an index
+// from there on, which no other index can be taken for: it is one step, however many
+// such bodies there are. External ids need not be compared, since they are unique.
 const recordColumns = `
 select e.id, e.provider, e.event_type, e.external_id, e.status, e.handler_error, e.retry_count, e.processed_at, e.created_at,
        coalesce(octet_length(e.raw), 0) as size, e.raw is null as emptied, case when octet_length(e.raw) < $1 then e.raw end as raw, e.raw_sha256,
-       (select b.id from webhook_events b
-        where b.raw_sha256 = e.raw_sha256 and b.id < e.id and b.provider = e.provider and b.external_id <> e.external_id
-        order by b.id limit 1) as repeated_body_of
+       nullif((select b.id from webhook_events b
+               where (b.raw_sha256, b.provider) >= (e.raw_sha256, e.provider)
+               order by b.raw_sha256, b.provider, b.id limit 1), e.id) as repeated_body_of
 from webhook_events e`
 
 // List returns up to limit events that match f, newest first, from behind after,
@@ -52,9 +56,13 @@ func (r *Receiver) List(ctx context.Context, f Filter, after *Position, limit in
 	if after != nil {
 		where.add("(e.created_at, e.id) < (?, ?)", after.CreatedAt, after.ID)
 	}
-	sql := recordColumns + where.sql() + fmt.Sprintf(" order by e.created_at desc, e.id desc limit %d", limit)
-	list, err := records(ctx, r.o.DB.Direct(), sql, where.args)
+	list, err := records(ctx, r.o.AdminDB.Direct(), pageOf(where, limit), where.args)
 	return list, db.Translate(err)
+}
+
+// pageOf is the query of a page.
+func pageOf(where conditions, limit int) string {
+	return recordColumns + where.sql() + fmt.Sprintf(" order by e.created_at desc, e.id desc limit %d", limit)
 }
 
 // Count returns the number of events that match f, or List's validation fault.
@@ -65,13 +73,13 @@ func (r *Receiver) Count(ctx context.Context, f Filter) (int64, error) {
 	var where conditions
 	where.filter(f)
 	var n int64
-	err := r.o.DB.Direct().QueryRow(ctx, `select count(*) from webhook_events e`+where.sql(), where.args...).Scan(&n)
+	err := r.o.AdminDB.Direct().QueryRow(ctx, `select count(*) from webhook_events e`+where.sql(), where.args...).Scan(&n)
 	return n, db.Translate(err)
 }
 
 // Find returns one event, or ErrEvent.
 func (r *Receiver) Find(ctx context.Context, id uuid.UUID) (Record, error) {
-	found, err := records(ctx, r.o.DB.Direct(), recordColumns+` where e.id = $2`, []any{MaxInlineBody, id})
+	found, err := records(ctx, r.o.AdminDB.Direct(), recordColumns+` where e.id = $2`, []any{MaxInlineBody, id})
 	if err != nil {
 		return Record{}, db.Translate(err)
 	}

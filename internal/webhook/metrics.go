@@ -103,7 +103,7 @@ func (c streakCollector) Collect(out chan<- prometheus.Metric) {
 
 // streaks returns the failure streaks of the providers that have one.
 func (r *Receiver) streaks(ctx context.Context) (map[string]dbsqlc.WebhookFailureStreaksRow, error) {
-	rows, err := r.store.queries.WebhookFailureStreaks(ctx, r.o.DB.Direct())
+	rows, err := r.store.queries.WebhookFailureStreaks(ctx, r.o.AdminDB.Direct())
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ import (
 const (
 	envDatabase = "WEBHOOK_TEST_DATABASE"
 	envTarget   = "WEBHOOK_TEST_TARGET"
+	envWithout  = "WEBHOOK_TEST_WITHOUT_HANDLERS"
 	envBoundary = "WEBHOOK_TEST_KILL_AT"    // a Boundary
 	envCount    = "WEBHOOK_TEST_KILL_COUNT" // at which arrival there
 )
@@ -82,7 +83,8 @@ func runProcess(url string) error {
 	for sweep := time.NewTicker(100 * time.Millisecond); ; {
 		select {
 		case <-sweep.C:
-			_, _ = r.Sweep(ctx) // what it can't do now it does soon
+			_, _ = r.Sweep(ctx) // what they can't do now they do soon
+			_, _ = r.SweepForwards(ctx)
 			continue
 		case err := <-failed:
 			return err
@@ -136,7 +138,7 @@ func processReceiver(d *db.DB) (*webhook.Receiver, error) {
 		return nil, err
 	}
 	undone := func(ctx context.Context, d *webhook.Delivery) error { return errors.Join(inTx(ctx, d), errHandler) }
-	registry, err := webhook.NewRegistry([]webhook.Registration{webhook.Payment()},
+	bindings := []webhook.Binding{
 		webhook.Handle("payment", kindTx, inTx),
 		webhook.Handle("payment", kindPlain, func(context.Context, *webhook.Delivery) error { return nil }),
 		webhook.Handle("payment", kindFailing, undone),
@@ -146,7 +148,12 @@ func processReceiver(d *db.DB) (*webhook.Receiver, error) {
 			}
 			return inTx(ctx, d)
 		}},
-		forward)
+		forward,
+	}
+	if os.Getenv(envWithout) != "" {
+		bindings = nil
+	}
+	registry, err := webhook.NewRegistry([]webhook.Registration{webhook.Payment()}, bindings...)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +183,7 @@ func killer() func(webhook.Boundary, uuid.UUID) error {
 
 // processJobs works the receiver's jobs; other packages' tasks do nothing.
 func processJobs(d *db.DB, r *webhook.Receiver) (*jobs.Runner, error) {
-	tasks := jobs.Tasks{SweepWebhooks: r.Sweep, AttemptWebhook: r.Attempt, ReplayWebhooks: r.ContinueBulk}
+	tasks := jobs.Tasks{SweepWebhooks: r.Sweep, SweepForwards: r.SweepForwards, AnnounceBindings: r.Announce, AttemptWebhook: r.Attempt, ReplayWebhooks: r.ContinueBulk}
 	fields := reflect.ValueOf(&tasks).Elem()
 	for _, f := range fields.Fields() {
 		if f.Kind() == reflect.Func && f.IsNil() {

@@ -43,7 +43,7 @@ func (r *Receiver) ProviderStates(ctx context.Context, after string, limit int) 
 			EventTypes: r.o.Registry.eventTypes(p.Name),
 		})
 	}
-	counts, err := r.store.queries.CountWebhooksByStatus(ctx, r.o.DB.Direct(), names)
+	counts, err := r.store.queries.CountWebhooksByStatus(ctx, r.o.AdminDB.Direct(), names)
 	if err != nil {
 		return nil, db.Translate(err)
 	}

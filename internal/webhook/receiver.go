@@ -38,14 +38,16 @@ const (
 
 // Options configure a Receiver.
 type Options struct {
-	DB       *db.DB       // mandatory
-	Registry *Registry    // mandatory
-	Logger   *slog.Logger // mandatory
+	DB       *db.DB    // mandatory
+	Registry *Registry // mandatory
+	// AdminDB serves administrators: lists, details, the start of bulk replays; default
+	// DB. What they ask for may be slow, and must not hold up deliveries.
+	AdminDB *db.DB
+	Logger  *slog.Logger // mandatory
 	// LookupSecret returns an environment variable at the moment of a request, ""
 	// when it is unset. Mandatory.
 	LookupSecret func(name string) string
-	// Jobs takes the attempts that are left to jobs. Mandatory with a binding that
-	// retries or works by job.
+	// Jobs takes the attempts that are left to jobs. Mandatory.
 	Jobs JobQueue
 
 	// Budget is a handler's time; default 10 s.
@@ -98,8 +100,8 @@ func (o Options) validate() error {
 		return errors.New("webhook: no logger")
 	case o.LookupSecret == nil:
 		return errors.New("webhook: no way to look up secrets")
-	case o.Jobs == nil && o.Registry.needsJobs():
-		return errors.New("webhook: a binding needs jobs, and there is no queue for them")
+	case o.Jobs == nil:
+		return errors.New("webhook: no queue for jobs")
 	case o.Retention < 0:
 		return errors.New("webhook: a negative retention")
 	case o.BodyMemory < 0:
@@ -123,6 +125,9 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.Lease, o.Budget+10*time.Second)
 	if o.BodyMemory == 0 && o.Registry != nil {
 		o.BodyMemory = o.Registry.defaultMemory()
+	}
+	if o.AdminDB == nil {
+		o.AdminDB = o.DB
 	}
 	if o.MaxTransactions <= 0 && o.DB != nil {
 		o.MaxTransactions = max(1, o.DB.MaxConns()/2)
@@ -154,6 +159,7 @@ type Receiver struct {
 	rejected *rejectedLog
 	metrics  *metrics
 	memory   *bodyMemory
+	watch    watch
 	// transactions holds one entry for each that is open for a handler.
 	transactions chan struct{}
 
@@ -169,7 +175,7 @@ func NewReceiver(o Options) (*Receiver, error) {
 		return nil, err
 	}
 	r := &Receiver{o: o, transactions: make(chan struct{}, o.MaxTransactions), memory: newBodyMemory(o.BodyMemory),
-		store: store{db: o.DB, jobs: o.Jobs, lease: o.Lease, now: o.Now, newLease: uuid.NewRandom}}
+		store: store{db: o.DB, jobs: o.Jobs, registry: o.Registry, bound: o.Registry.bound(), lease: o.Lease, now: o.Now, newLease: uuid.NewRandom}}
 	var err error
 	if r.metrics, err = newMetrics(o.Metrics, o.Registry.Providers(), newStreakCollector(r), r.memory); err != nil {
 		return nil, fmt.Errorf("webhook: metrics: %w", err)

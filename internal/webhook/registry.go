@@ -1,11 +1,14 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -212,12 +215,20 @@ func (r *Registry) binding(provider, eventType string) (Binding, bool) {
 	return b, ok
 }
 
-// needsJobs reports whether a binding leaves attempts to jobs.
-func (r *Registry) needsJobs() bool {
-	for _, b := range r.handlers {
-		if b.ByJob || b.Retry.Attempts > 1 {
-			return true
-		}
+// bound lists bindings as queries take them: side by side, sorted.
+type bound struct {
+	providers, eventTypes []string
+	byJobs                []bool
+}
+
+func (r *Registry) bound() bound {
+	b := bound{providers: []string{}, eventTypes: []string{}, byJobs: []bool{}}
+	for _, key := range slices.SortedFunc(maps.Keys(r.handlers), func(a, b bindingKey) int {
+		return cmp.Or(cmp.Compare(a.provider, b.provider), cmp.Compare(a.eventType, b.eventType))
+	}) {
+		b.providers = append(b.providers, key.provider)
+		b.eventTypes = append(b.eventTypes, key.eventType)
+		b.byJobs = append(b.byJobs, r.handlers[key].ByJob)
 	}
-	return false
+	return b
 }

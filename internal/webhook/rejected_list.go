@@ -30,7 +30,7 @@ func (r *Receiver) ListRejected(ctx context.Context, f RejectedFilter, after *uu
 	}
 	sql := `select id, provider, reason, address, headers, size, created_at from webhook_rejected` +
 		where.sql() + fmt.Sprintf(" order by id desc limit %d", limit)
-	rows, err := r.o.DB.Direct().Query(ctx, sql, where.args...)
+	rows, err := r.o.AdminDB.Direct().Query(ctx, sql, where.args...)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -54,7 +54,7 @@ func (r *Receiver) CountRejected(ctx context.Context, f RejectedFilter) (int64, 
 		return 0, err
 	}
 	var n int64
-	err = r.o.DB.Direct().QueryRow(ctx, `select count(*) from webhook_rejected`+where.sql(), where.args...).Scan(&n)
+	err = r.o.AdminDB.Direct().QueryRow(ctx, `select count(*) from webhook_rejected`+where.sql(), where.args...).Scan(&n)
 	return n, db.Translate(err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -21,9 +22,13 @@ const (
 	maxInterrupted = 5
 )
 
-// Sweep dispatches the pending events whose lease ran out: a crash, a lost
-// database or a stop came between storing and handling. It returns how many it
-// took, and may run on any number of instances at once.
+// Sweep dispatches the pending events that have a handler here and wait for nobody:
+// a crash, a lost database or a stop came between storing and handling, or another
+// instance fetched their job and has no handler for them. It returns how many it
+// took. Every instance sweeps, at start too, and any number may at once.
+//
+// What bindings leave to jobs is SweepForwards', so that slow targets hold up none
+// of the rest.
 //
 // An event whose handler kills the process takes those beside it along. So what
 // was interrupted twice is handled alone, and what was interrupted maxInterrupted
@@ -39,28 +44,51 @@ func (r *Receiver) Sweep(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	r.reportInterrupted(ctx, failed)
-	together, err := r.sweep(ctx, p, 0, 0, sweepBatch)
+	return r.sweepAll(ctx, p, false)
+}
+
+// SweepForwards is Sweep for events whose binding leaves attempts to jobs. It makes
+// the attempts itself.
+func (r *Receiver) SweepForwards(ctx context.Context) (int, error) {
+	if !r.enter() {
+		return 0, groupcommit.ErrClosed
+	}
+	defer r.working.Done()
+	return r.sweepAll(ctx, identity.System("webhook-sweep"), true)
+}
+
+func (r *Receiver) sweepAll(ctx context.Context, p identity.Principal, byJob bool) (int, error) {
+	together, err := r.sweep(ctx, p, staleness{byJob: byJob, limit: sweepBatch})
 	if err != nil {
 		return together, err
 	}
-	alone, err := r.sweep(ctx, p, 1, maxInterrupted, 1)
+	alone, err := r.sweep(ctx, p, staleness{byJob: byJob, least: 1, most: maxInterrupted, limit: 1})
 	return together + alone, err
 }
 
-// sweep dispatches, batch by batch, what was interrupted least to most times
-// before its last attempt.
-func (r *Receiver) sweep(ctx context.Context, p identity.Principal, least, most, batch int) (int, error) {
+// sweep dispatches batch by batch, until there are no more or ctx is about to end.
+func (r *Receiver) sweep(ctx context.Context, p identity.Principal, which staleness) (int, error) {
 	for n := 0; ; {
-		claims, err := r.store.claimStale(ctx, p, least, most, batch)
+		if r.endsBeforeABatch(ctx) {
+			return n, nil
+		}
+		claims, err := r.store.claimStale(ctx, p, which)
 		if err != nil {
 			return n, err
 		}
 		r.dispatchAll(ctx, p, claims)
 		n += len(claims)
-		if len(claims) < batch {
+		if len(claims) < which.limit {
 			return n, nil
 		}
 	}
+}
+
+// endsBeforeABatch reports whether ctx has ended, or may before a batch is done,
+// which takes as long as a sender waits.
+func (r *Receiver) endsBeforeABatch(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Until(deadline) < r.o.AnswerAfter+r.o.StoreTimeout
 }
 
 func (r *Receiver) dispatchAll(ctx context.Context, p identity.Principal, claims []claim) {
@@ -82,8 +110,9 @@ func (r *Receiver) reportInterrupted(ctx context.Context, failed []dbsqlc.FailIn
 }
 
 // Replay handles an event again from its stored bytes and returns it with the
-// outcome; it is still Pending when the handler takes longer than a sender waits.
-// A failed event, or a pending one that nobody is handling, can be replayed; a
+// outcome; it is still Pending when the handler takes longer than a sender waits,
+// works by jobs, or is another instance's. A failed event can be replayed, and a
+// pending one that nobody is handling, also when it waits for its next attempt; a
 // processed one only with force, because its effect then happens again. It
 // returns ErrEvent, ErrEmptied, ErrInFlight or ErrNotReplayable.
 func (r *Receiver) Replay(ctx context.Context, id uuid.UUID, force bool) (Record, error) {
@@ -92,29 +121,32 @@ func (r *Receiver) Replay(ctx context.Context, id uuid.UUID, force bool) (Record
 	}
 	defer r.working.Done()
 	p := identity.FromContext(ctx)
-	c, err := r.store.claimReplay(ctx, p, id, force)
+	c, here, err := r.store.claimReplay(ctx, p, id, force)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Record{}, r.refusal(ctx, id)
+		return Record{}, r.refusal(ctx, id, force)
 	}
 	if err != nil {
 		return Record{}, err
 	}
-	if err := r.interrupt(AfterClaim, c.event.ID); err != nil {
-		return Record{}, err
+	if here {
+		if err := r.interrupt(AfterClaim, c.event.ID); err != nil {
+			return Record{}, err
+		}
+		r.dispatch(ctx, p, c)
 	}
-	r.dispatch(ctx, p, c)
 	return r.Find(context.WithoutCancel(ctx), id)
 }
 
-// refusal says why an event could not be claimed for a replay.
-func (r *Receiver) refusal(ctx context.Context, id uuid.UUID) error {
+// refusal says why an event could not be claimed for a replay. It reads the event
+// later than the claim did: one that was being handled then may be processed now.
+func (r *Receiver) refusal(ctx context.Context, id uuid.UUID, force bool) error {
 	rec, err := r.Find(ctx, id)
 	switch {
 	case err != nil:
 		return err
 	case rec.Emptied:
 		return ErrEmptied
-	case rec.Status == Processed:
+	case rec.Status == Processed && !force:
 		return ErrNotReplayable
 	default:
 		return ErrInFlight

@@ -105,17 +105,6 @@ func TestAPendingEventIsReplayedOnlyOnceItIsStale(t *testing.T) {
 	close(release)
 }
 
-// Case 63.
-func TestAFailedEventWhoseHandlerIsGoneIsProcessedByAReplay(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	failed := store(t, f, failing, webhook.Failed)
-	rec, err := f.receiver(t, setup{}).Replay(t.Context(), failed.ID, false)
-	if err != nil || rec.Status != webhook.Processed || rec.RetryCount != 1 || rec.HandlerError != "" {
-		t.Errorf("%+v, %v", rec, err)
-	}
-}
-
 // Case 60.
 func TestOfAHundredConcurrentReplaysOneRuns(t *testing.T) {
 	t.Parallel()
@@ -147,6 +136,73 @@ func TestOfAHundredConcurrentReplaysOneRuns(t *testing.T) {
 	}
 	if n := f.count(t, `select count(*) from effects`); n != 1 {
 		t.Errorf("%d effects", n)
+	}
+}
+
+func TestEachOfManyForcedReplaysAtOnceIsTakenOrFindsTheEventInFlight(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	done := store(t, f, inTx, webhook.Processed)
+	r := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", inTx)}})
+	var ran atomic.Int64
+	for range 10 {
+		var admins sync.WaitGroup
+		for range 16 {
+			admins.Go(func() {
+				rec, err := r.Replay(t.Context(), done.ID, true)
+				switch {
+				case err == nil:
+					ran.Add(1)
+				case !errors.Is(err, webhook.ErrInFlight):
+					t.Errorf("Replay: %+v, %v", rec, err)
+				}
+			})
+		}
+		admins.Wait()
+	}
+	rec := mustFind(t, r, done.ID)
+	if n := f.count(t, `select count(*) from effects`); int64(n) != 1+ran.Load() || int64(rec.RetryCount) != ran.Load() {
+		t.Errorf("%d ran, %d effects, retry_count %d", ran.Load(), n, rec.RetryCount)
+	}
+}
+
+func TestAnEventThatWaitsForItsNextAttemptIsReplayedNow(t *testing.T) {
+	t.Parallel()
+	for name, replay := range map[string]func(*testing.T, *webhook.Receiver, uuid.UUID){
+		"by itself": func(t *testing.T, r *webhook.Receiver, id uuid.UUID) {
+			if rec, err := r.Replay(t.Context(), id, false); err != nil || rec.Status != webhook.Processed {
+				t.Errorf("%+v, %v", rec, err)
+			}
+		},
+		"in bulk": func(t *testing.T, r *webhook.Receiver, _ uuid.UUID) {
+			b, err := r.StartBulk(t.Context(), webhook.Filter{Status: webhook.Pending}, false)
+			if err != nil || b.Matched != 1 {
+				t.Errorf("%+v, %v", b, err)
+			}
+			if done, err := r.ContinueBulk(t.Context(), webhook.BulkJob{ReplayID: b.ID}); !done || err != nil {
+				t.Errorf("%v, %v", done, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			r := f.receiver(t, setup{bindings: []webhook.Binding{retrying(5, failingTimes(1))}})
+			got := mustReceive(t, r, signed(t, "payment", "paid", "evt_1", `{}`))
+			replay(t, r, got.ID)
+			if n := f.workJobs(t, r); n != 1 { // the job that it waited for finds nothing
+				t.Errorf("%d jobs", n)
+			}
+			if rec := mustFind(t, r, got.ID); rec.Status != webhook.Processed || rec.RetryCount != 1 {
+				t.Errorf("%+v", rec)
+			}
+			if got := attempts(t, r, got.ID); got != "failed processed" {
+				t.Errorf("ledger: %s", got)
+			}
+			if n := f.count(t, `select count(*) from effects`); n != 1 {
+				t.Errorf("%d effects", n)
+			}
+		})
 	}
 }
 

@@ -54,7 +54,7 @@ func TestAfterItsRetentionAnEventIsEmptyButStillKnown(t *testing.T) {
 	if _, err := r.Raw(t.Context(), old.ID); !errors.Is(err, webhook.ErrEmptied) {
 		t.Errorf("its bytes: %v", err)
 	}
-	if b, err := r.StartBulk(t.Context(), webhook.Filter{Status: webhook.Failed}); err != nil || b.Matched != 0 {
+	if b, err := r.StartBulk(t.Context(), webhook.Filter{Status: webhook.Failed}, false); err != nil || b.Matched != 0 {
 		t.Errorf("a bulk replay takes it: %+v, %v", b, err)
 	}
 	f.expireLeases(t)

@@ -54,9 +54,6 @@ func TestABindingsRetriesGoOnUntilTheHandlerSucceedsOrTheyAreSpent(t *testing.T)
 				if rec := mustFind(t, r, got.ID); rec.Status != webhook.Pending || rec.HandlerError != errHandler.Error() {
 					t.Errorf("waiting: %+v", rec)
 				}
-				if _, err := r.Replay(t.Context(), got.ID, false); !errors.Is(err, webhook.ErrInFlight) {
-					t.Errorf("a replay while it waits: %v", err)
-				}
 			}
 			for f.workJobs(t, r) > 0 {
 			}

@@ -21,6 +21,8 @@ import (
 type store struct {
 	db       *db.DB
 	jobs     JobQueue
+	registry *Registry
+	bound    bound // the registry's bindings
 	lease    time.Duration
 	now      func() time.Time
 	newLease func() (uuid.UUID, error)

@@ -24,13 +24,25 @@ type claim struct {
 	job   int64 // the job that works on it; 0 for none
 	// started is when its handling began, on the receiver's clock.
 	started time.Time
+	// swept says that a sweep took the event, which then handles it itself: a job
+	// could be fetched, once more, by an instance that lacks the handler.
+	swept bool
+	// unhandled says that a replay took an event that was processed because it had
+	// no handler.
+	unhandled bool
 	// release, when set, is called when the handling is over.
 	release func()
 }
 
-// claimStale takes up to limit pending events whose lease ran out, and which were
-// interrupted least to most times in a row before.
-func (s *store) claimStale(ctx context.Context, p identity.Principal, least, most, limit int) ([]claim, error) {
+// staleness says which pending events a sweep takes.
+type staleness struct {
+	byJob       bool // those whose handler works by jobs, else the others
+	least, most int  // how often they were interrupted in a row before
+	limit       int  // how many at once
+}
+
+// claimStale takes pending events that wait for nobody and have a handler here.
+func (s *store) claimStale(ctx context.Context, p identity.Principal, which staleness) ([]claim, error) {
 	lease, err := s.newLease()
 	if err != nil {
 		return nil, fmt.Errorf("webhook: new lease: %w", err)
@@ -39,7 +51,8 @@ func (s *store) claimStale(ctx context.Context, p identity.Principal, least, mos
 	err = s.db.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := s.queries.ClaimStaleWebhookEvents(ctx, tx, dbsqlc.ClaimStaleWebhookEventsParams{
 			LeaseID: lease, LeaseSeconds: s.lease.Seconds(),
-			LeastInterrupted: int32(least), MostInterrupted: int32(most), MaxRows: int32(limit),
+			LeastInterrupted: int32(which.least), MostInterrupted: int32(which.most), MaxRows: int32(which.limit),
+			Providers: s.bound.providers, EventTypes: s.bound.eventTypes, ByJobs: s.bound.byJobs, ByJob: which.byJob,
 		})
 		if err != nil {
 			return err
@@ -49,6 +62,7 @@ func (s *store) claimStale(ctx context.Context, p identity.Principal, least, mos
 			if err != nil {
 				return err
 			}
+			c.swept = true
 			claims = append(claims, c)
 		}
 		return nil
@@ -56,21 +70,26 @@ func (s *store) claimStale(ctx context.Context, p identity.Principal, least, mos
 	return claims, err
 }
 
-// failInterrupted ends events that were interrupted too often in a row: the one of
-// a job, or, with job 0, stale ones that belong to none.
+// failInterrupted ends events that have a handler here and were interrupted too
+// often in a row: the one of a job, or, with job 0, all.
 func (s *store) failInterrupted(ctx context.Context, p identity.Principal, most int, job int64) ([]dbsqlc.FailInterruptedWebhookEventsRow, error) {
 	text := fmt.Sprintf("the handler was started %d times and none of them ended: the process or its database went away each time", most)
 	var failed []dbsqlc.FailInterruptedWebhookEventsRow
 	err := s.db.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		failed, err = s.queries.FailInterruptedWebhookEvents(ctx, tx, text, int32(most), job)
+		failed, err = s.queries.FailInterruptedWebhookEvents(ctx, tx, dbsqlc.FailInterruptedWebhookEventsParams{
+			HandlerError: text, MostInterrupted: int32(most), JobID: job, Providers: s.bound.providers, EventTypes: s.bound.eventTypes,
+		})
 		return err
 	})
 	return failed, err
 }
 
 // claimJob takes the event that a job owns. Without an error and with ok false it
-// is not to be had: busy when another run of the job has it, else the job's no more.
+// is not to be had: busy when another run of the job has it, else the job's no
+// more. It is taken off the job when it has no handler here: a sweep of an instance
+// that has one finds it, while a job that is put off would come back here as likely
+// as not.
 func (s *store) claimJob(ctx context.Context, p identity.Principal, id uuid.UUID, job int64) (claim, bool, bool, error) {
 	lease, err := s.newLease()
 	if err != nil {
@@ -81,8 +100,15 @@ func (s *store) claimJob(ctx context.Context, p identity.Principal, id uuid.UUID
 	err = s.db.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		r, err := s.queries.ClaimWebhookJob(ctx, tx, dbsqlc.ClaimWebhookJobParams{
 			LeaseID: lease, LeaseSeconds: s.lease.Seconds(), ID: id, JobID: job,
+			Providers: s.bound.providers, EventTypes: s.bound.eventTypes,
 		})
 		if errors.Is(err, pgx.ErrNoRows) {
+			released, err := s.queries.ReleaseWebhookJob(ctx, tx, dbsqlc.ReleaseWebhookJobParams{
+				ID: id, JobID: job, Providers: s.bound.providers, EventTypes: s.bound.eventTypes,
+			})
+			if err != nil || released > 0 {
+				return err
+			}
 			busy, err = s.queries.IsWebhookJobOwner(ctx, tx, id, job)
 			return err
 		}
@@ -96,14 +122,16 @@ func (s *store) claimJob(ctx context.Context, p identity.Principal, id uuid.UUID
 	return c, ok, busy, err
 }
 
-// claimReplay takes one event for a replay and counts it. It returns
-// pgx.ErrNoRows when the event is not to be had.
-func (s *store) claimReplay(ctx context.Context, p identity.Principal, id uuid.UUID, force bool) (claim, error) {
+// claimReplay takes one event for a replay and counts it; with ok false it has no
+// handler here, and there is nothing more to do. It returns pgx.ErrNoRows when the
+// event is not to be had.
+func (s *store) claimReplay(ctx context.Context, p identity.Principal, id uuid.UUID, force bool) (claim, bool, error) {
 	lease, err := s.newLease()
 	if err != nil {
-		return claim{}, fmt.Errorf("webhook: new lease: %w", err)
+		return claim{}, false, fmt.Errorf("webhook: new lease: %w", err)
 	}
 	var c claim
+	ok := false
 	err = s.db.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		r, err := s.queries.ClaimWebhookReplay(ctx, tx, dbsqlc.ClaimWebhookReplayParams{
 			LeaseID: lease, LeaseSeconds: s.lease.Seconds(), ID: id, Force: force,
@@ -111,10 +139,49 @@ func (s *store) claimReplay(ctx context.Context, p identity.Principal, id uuid.U
 		if err != nil {
 			return err
 		}
-		c, err = newClaim(r, lease, 0)
+		if c, err = newClaim(r, lease, 0); err != nil {
+			return err
+		}
+		here, err := s.leaveUnbound(ctx, tx, []claim{c})
+		ok = len(here) == 1
 		return err
 	})
-	return c, err
+	return c, ok, err
+}
+
+// leaveUnbound gives the claimed events back that have no handler here, in the
+// transaction that claimed them and as if they had not been, and returns the others.
+// Those given back are pending, with a job that another instance may fetch, except
+// for what never had a handler and has none now: that is processed as it was.
+func (s *store) leaveUnbound(ctx context.Context, tx pgx.Tx, claims []claim) ([]claim, error) {
+	var here []claim
+	var left []outcome
+	for _, c := range claims {
+		if _, bound := s.registry.binding(c.event.Provider, c.event.Type); bound {
+			here = append(here, c)
+			continue
+		}
+		o := outcome{id: c.event.ID, lease: c.lease, status: Pending, at: s.now(), deferred: true}
+		if c.unhandled {
+			elsewhere, err := s.queries.IsWebhookBindingAnnounced(ctx, tx, c.event.Provider, c.event.Type, announcedLately.Seconds())
+			if err != nil {
+				return nil, err
+			}
+			if !elsewhere {
+				o.status = Processed
+			}
+		}
+		left = append(left, o)
+	}
+	if len(left) == 0 {
+		return here, nil
+	}
+	jobs, err := s.insertJobs(ctx, tx, left)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.queries.RecordWebhookOutcomes(ctx, tx, recordParams(left, jobs))
+	return here, err
 }
 
 func newClaim(r dbsqlc.ClaimWebhookReplayRow, lease uuid.UUID, job int64) (claim, error) {
@@ -122,7 +189,7 @@ func newClaim(r dbsqlc.ClaimWebhookReplayRow, lease uuid.UUID, job int64) (claim
 	if err := json.Unmarshal(r.Headers, &h); err != nil {
 		return claim{}, fmt.Errorf("webhook: headers of event %s: %w", r.ID, err)
 	}
-	return claim{lease: lease, tries: int(r.Tries), job: job, event: Event{
+	return claim{lease: lease, tries: int(r.Tries), job: job, unhandled: r.Unhandled, event: Event{
 		ID: r.ID, Provider: r.Provider, Type: r.EventType, ExternalID: r.ExternalID,
 		Body: r.Raw, Header: h, RetryCount: int(r.RetryCount), CreatedAt: r.CreatedAt,
 	}}, nil

@@ -64,8 +64,15 @@ func (s *store) insertJobs(ctx context.Context, tx pgx.Tx, outcomes []outcome) (
 	var entries []queue.Entry
 	for _, o := range outcomes {
 		if o.status == Pending {
-			entries = append(entries, queue.Entry{Job: AttemptJob{EventID: o.id}, Lane: queue.Webhooks, At: s.now().Add(o.wait)})
+			entry := queue.Entry{Job: AttemptJob{EventID: o.id}, Lane: queue.Webhooks}
+			if o.wait > 0 { // a job with a time waits for the queue's scheduler, even if it has come
+				entry.At = s.now().Add(o.wait)
+			}
+			entries = append(entries, entry)
 		}
+	}
+	if len(entries) == 0 {
+		return jobs, nil
 	}
 	ids, err := s.jobs.InsertMany(ctx, tx, entries)
 	if err != nil {

@@ -85,8 +85,9 @@ type Record struct {
 	BodySize   int // bytes
 	BodySHA256 []byte
 	Emptied    bool // the body's retention is over
-	// RepeatedBodyOf is the provider's earliest event with an equal body and
-	// another external id; nil when there is none.
+	// RepeatedBodyOf is the provider's earliest event with an equal body, when that
+	// is an earlier one: it has another external id, or one of the two has none. Nil
+	// when there is none.
 	RepeatedBodyOf *uuid.UUID
 }
 
