@@ -112,7 +112,7 @@ func registerTokenChanges(a huma.API, s TokenService) {
 		Summary:     "Make an API token",
 		Description: "For bots: send it as `Authorization: Bearer wp_...`. The secret is in this answer and nowhere else, for only its hash is stored. " +
 			"It acts as you, within your role at the time of each request and its scopes: `read` for operations that change nothing, " +
-			"`write` for those that do, `admin` besides for those that are for an ADMIN alone. Needs a sign-in of the last quarter of an hour.",
+			"`write` for those that do, `admin` besides for those that are for an ADMIN alone, for others' accounts, and to change a role or who is active. Needs a sign-in of the last quarter of an hour.",
 		Tags:          []string{tagTokens},
 		DefaultStatus: http.StatusCreated,
 	}, inPerson(), account.ErrReauthenticate, account.ErrManyAPITokens), export.Variant{

@@ -21,29 +21,44 @@ type Change struct {
 	Active    *bool
 }
 
-// Find returns an account to its holder or an ADMIN, and ErrNotFound to others.
+// Find returns an account to its holder or an ADMIN, and ErrNotFound to others. An
+// ADMIN's API token without scope admin gets ErrTokenScope for others' accounts.
 func (s *Service) Find(ctx context.Context, id int64) (User, error) {
-	if !mayTouch(identity.FromContext(ctx), id) {
-		return User{}, ErrNotFound
+	if err := admit(identity.FromContext(ctx), id); err != nil {
+		return User{}, err
 	}
 	return s.FindByID(ctx, id)
 }
 
-// mayTouch says that p may read and change the account.
-func mayTouch(p identity.Principal, id int64) bool {
-	return p.Kind == identity.KindSystem || p.Is(identity.Admin) || p.Kind == identity.KindUser && p.UserID == id
+// admit returns nil when p may read and change the account. It never looks whether
+// there is one, so that its refusal tells nothing.
+func admit(p identity.Principal, id int64) error {
+	switch {
+	case administers(p), p.Kind == identity.KindUser && p.UserID == id:
+		return nil
+	case p.Is(identity.Admin):
+		return ErrTokenScope
+	}
+	return ErrNotFound
+}
+
+// administers says that p may change others' accounts, roles and who is active.
+func administers(p identity.Principal) bool {
+	return p.Kind == identity.KindSystem || p.Administers()
 }
 
 // Update changes an account for its holder, an ADMIN or the system. The holder
 // may repeat role and active but not change them, and needs to have signed in of
 // late for another address. Another address must be verified anew; a deactivated
-// account's sessions end. It returns ErrNotFound, also for somebody else's
-// account, ErrEmailTaken, ErrLastAdmin, ErrReauthenticate, or a validation fault
-// keyed by field.
+// account's sessions end. An ADMIN's API token needs scope admin for others'
+// accounts, and to change a role or who is active, its owner's included. It
+// returns ErrNotFound, also for somebody else's account, ErrTokenScope,
+// ErrEmailTaken, ErrLastAdmin, ErrReauthenticate, or a validation fault keyed by
+// field.
 func (s *Service) Update(ctx context.Context, id int64, c Change) (User, error) {
 	p := identity.FromContext(ctx)
-	if !mayTouch(p, id) {
-		return User{}, ErrNotFound
+	if err := admit(p, id); err != nil {
+		return User{}, err
 	}
 	var row dbsqlc.User
 	err := s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
@@ -97,7 +112,8 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 // all of them first, so that of two such changes at once the second sees the
 // first.
 func (s *Service) lockForChange(ctx context.Context, tx pgx.Tx, id int64, c Change) (dbsqlc.User, error) {
-	if c.Role != nil && *c.Role != identity.Admin || c.Active != nil && !*c.Active {
+	removes := c.Role != nil && *c.Role != identity.Admin || c.Active != nil && !*c.Active
+	if removes && administers(identity.FromContext(ctx)) {
 		if err := s.sparesAnAdmin(ctx, tx, id); err != nil {
 			return dbsqlc.User{}, err
 		}
@@ -144,8 +160,11 @@ func (s *Service) checkChange(ctx context.Context, old, next dbsqlc.User) error 
 		FirstName: next.FirstName, LastName: next.LastName, Email: next.Email, Role: identity.Role(next.Role),
 	}.profileProblems()
 	p := identity.FromContext(ctx)
-	if p.Kind == identity.KindUser && p.Role != identity.Admin {
+	if !administers(p) {
 		for field, changed := range map[string]bool{"role": next.Role != old.Role, "active": next.Active != old.Active} {
+			if changed && p.Is(identity.Admin) {
+				return ErrTokenScope
+			}
 			if changed && details[field] == "" {
 				details[field] = "Only an ADMIN changes this; leave it out, or repeat what it is."
 			}
