@@ -88,6 +88,17 @@ func emailSubject(email string) string {
 	return hex.EncodeToString(digest[:16])
 }
 
+// payersOf are to whom the hash of a password is charged: the account with that
+// address, whether there is one or not, and the client's network. A command has no
+// network, and the queue of its process to itself.
+func payersOf(ctx context.Context, email string) []string {
+	payers := []string{"account " + emailSubject(email)}
+	if address := identity.FromContext(ctx).Address; address.IsValid() {
+		payers = append(payers, "network "+networkOf(address))
+	}
+	return payers
+}
+
 // networkOf is what one client can't easily change: an IPv4 address, or the /64
 // of an IPv6 one.
 func networkOf(a netip.Addr) string {
@@ -120,7 +131,7 @@ func (s *Service) reauthenticate(ctx context.Context, row dbsqlc.User, password 
 	if row.PasswordHash == "" {
 		return ErrReauthenticate
 	}
-	matches, err := s.hasher.verify(ctx, password, row.PasswordHash)
+	matches, err := s.hasher.verify(ctx, password, row.PasswordHash, payersOf(ctx, row.Email))
 	if err != nil {
 		return err
 	}
