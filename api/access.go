@@ -34,6 +34,9 @@ type Access struct {
 	session bool
 	// enrolling admits accounts that must set up two-factor authentication first.
 	enrolling bool
+	// accounts says that the operation is about an account, which the service
+	// admits to; an API token needs scope admin for others'.
+	accounts bool
 }
 
 // public needs no credential.
@@ -54,6 +57,13 @@ func inPerson() Access {
 // before anything else.
 func (a Access) whileEnrolling() Access {
 	a.enrolling = true
+	return a
+}
+
+// ofAccounts says that an API token needs scope admin, besides the method's own,
+// for others' accounts and to change a role or who is active.
+func (a Access) ofAccounts() Access {
+	a.accounts = true
 	return a
 }
 
@@ -129,6 +139,15 @@ func (a Access) scopes(method string) []identity.Scope {
 	return list
 }
 
+// othersScopes are those that an ADMIN's API token needs for others' accounts;
+// nil where they are scopes.
+func (a Access) othersScopes(method string) []identity.Scope {
+	if !a.accounts {
+		return nil
+	}
+	return append(a.scopes(method), identity.Administer)
+}
+
 // allows says whether p may call an operation with that access and method.
 func (a Access) allows(p identity.Principal, method string) error {
 	switch {
@@ -159,6 +178,12 @@ func (a Access) sentence(method string) string {
 			names[i] = "`" + string(r) + "`"
 		}
 		return "Access: role " + strings.Join(names, " or ") + "; an API token needs " + scopeNames(a.scopes(method)) + "."
+	case a.accounts && method == http.MethodGet:
+		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) +
+			", and `admin` besides for another's account."
+	case a.accounts:
+		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) +
+			", and `admin` besides for another's account, and to change a role or who is active, its owner's included."
 	case a.scheme == schemeBearer:
 		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) + "."
 	}
@@ -166,12 +191,17 @@ func (a Access) sentence(method string) string {
 }
 
 func scopeNames(scopes []identity.Scope) string {
-	names := make([]string, len(scopes))
-	for i, s := range scopes {
-		names[i] = "`" + string(s) + "`"
-	}
+	names := quoted(scopes)
 	if len(names) == 1 {
 		return "scope " + names[0]
 	}
 	return "scopes " + strings.Join(names, " and ")
+}
+
+func quoted(scopes []identity.Scope) []string {
+	names := make([]string, len(scopes))
+	for i, s := range scopes {
+		names[i] = "`" + string(s) + "`"
+	}
+	return names
 }

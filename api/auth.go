@@ -84,7 +84,8 @@ func registerAuth(a huma.API, s AuthService) {
 		Path:        "/api/auth/refresh",
 		Summary:     "Get the next tokens",
 		Description: "Spends a refresh token and answers the session's next tokens. A refresh token is good once: " +
-			"one that was spent before ends the session, for it may have been stolen.",
+			"one that was spent before ends the session, for it may have been stolen. Where the service forgives a second use at once, " +
+			"it gives a second branch of tokens: use one branch alone, for a token of one ends the session once one of the other was spent.",
 		Tags: []string{tagAuth},
 	}, public(), account.ErrRefreshReused, account.ErrRefreshUnknown, account.ErrSessionRevoked), export.Variant{
 		Body:    map[string]any{"refresh_token": "{{refreshToken}}"},

@@ -27,8 +27,8 @@ type Registrar interface {
 
 // Registration is the body of a registration.
 type Registration struct {
-	FirstName string `json:"first_name" model:"required,min=2,max=100" doc:"Given name." example:"Ada"`
-	LastName  string `json:"last_name" model:"required,min=2,max=100" doc:"Family name." example:"Lovelace"`
+	FirstName string `json:"first_name" model:"required,line,nonblank,min=2,max=100" doc:"Given name." example:"Ada"`
+	LastName  string `json:"last_name" model:"required,line,nonblank,min=2,max=100" doc:"Family name." example:"Lovelace"`
 	Email     string `json:"email" model:"required,email,unique" doc:"Sign-in name; case makes no difference." example:"ada@example.com"`
 	Password  string `json:"password" model:"required,min=8,max=128" doc:"Passwords that attackers try first are refused." example:"correct horse battery staple"`
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 
+	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/httpedge"
 	"github.com/waypost/waypost/internal/identity"
@@ -35,7 +36,7 @@ var (
 	errTwoTokens  = fault.New(fault.Unauthenticated, fault.CodeUnauthenticated, "Send one Authorization header.")
 	errRole       = fault.New(fault.Forbidden, fault.CodeForbidden, "Your role does not allow this.")
 	errInPerson   = fault.New(fault.Forbidden, fault.CodeForbidden, "An API token can't do this: sign in.")
-	errTokenScope = fault.New(fault.Forbidden, fault.CodeForbidden, "This API token's scopes do not allow this.")
+	errTokenScope = account.ErrTokenScope
 	errScope      = fault.New(fault.Forbidden, fault.CodeForbidden, "This key's scope does not allow this.")
 )
 

@@ -9,7 +9,7 @@ import (
 // Site is a site whose traffic is counted, as its administrators see it.
 type Site struct {
 	ID       string `json:"id" model:"primary" doc:"Made by the server: a UUID of version 7." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
-	Name     string `json:"name" model:"required,nonblank,min=1,max=100" doc:"What people call it." example:"Blog"`
+	Name     string `json:"name" model:"required,line,nonblank,min=1,max=100" doc:"What people call it." example:"Blog"`
 	Domain   string `json:"domain" model:"required,min=1,max=253" doc:"The host name whose visits count; those of its subdomains count too." example:"blog.example.com"`
 	Timezone string `json:"timezone" model:"min=1,max=100,default=UTC" doc:"IANA time zone in which its days begin and end. A new one takes effect at the end of the site's current day." example:"Europe/Lisbon"`
 	// SiteKey is public.
@@ -32,7 +32,7 @@ func toSite(s site.Site) Site {
 
 // NewSiteKey is the body of a request for a secret key.
 type NewSiteKey struct {
-	Name  string `json:"name" model:"required,nonblank,min=1,max=100" doc:"What the key is for." example:"dashboard"`
+	Name  string `json:"name" model:"required,line,nonblank,min=1,max=100" doc:"What the key is for." example:"dashboard"`
 	Scope string `json:"scope" model:"oneof=read ingest,default=read" doc:"read: the site's statistics. ingest: reporting visits from a server." example:"read"`
 }
 

@@ -9,8 +9,8 @@ import (
 // User is an account as clients see it.
 type User struct {
 	ID        uint64 `json:"id" model:"primary" doc:"Made by the server." example:"1"`
-	FirstName string `json:"first_name" model:"required,min=2,max=100" doc:"Given name." example:"Ada"`
-	LastName  string `json:"last_name" model:"required,min=2,max=100" doc:"Family name." example:"Lovelace"`
+	FirstName string `json:"first_name" model:"required,line,nonblank,min=2,max=100" doc:"Given name." example:"Ada"`
+	LastName  string `json:"last_name" model:"required,line,nonblank,min=2,max=100" doc:"Family name." example:"Lovelace"`
 	Email     string `json:"email" model:"required,email,unique" doc:"Sign-in name; case makes no difference." example:"ada@example.com"`
 	// Password is part of the model and of no variant of it: it is set by
 	// operations of its own and leaves the service in no form.

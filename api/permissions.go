@@ -28,6 +28,9 @@ type Permission struct {
 	// Scopes are what an API token needs besides its owner's role; none where no API
 	// token will do.
 	Scopes []identity.Scope `json:"token_scopes"`
+	// OthersScopes are what it needs instead for others' accounts, and to change a
+	// role or who is active; none where that is no matter.
+	OthersScopes []identity.Scope `json:"token_scopes_for_others,omitempty"`
 	// SiteScope is what a site's secret key needs.
 	SiteScope string `json:"site_key_scope,omitempty"`
 }
@@ -49,7 +52,7 @@ func Permissions(doc *huma.OpenAPI) []Permission {
 			if a.scheme == schemeBearer {
 				p.Roles = a.roles
 				if !a.session {
-					p.Scopes = a.scopes(method)
+					p.Scopes, p.OthersScopes = a.scopes(method), a.othersScopes(method)
 				}
 			}
 			list = append(list, p)
@@ -85,15 +88,15 @@ func PermissionTable(list []Permission) string {
 		for _, r := range slices.Backward(identity.Roles()) {
 			fmt.Fprintf(&b, " %s |", tick(p.Anonymous || slices.Contains(p.Roles, r)))
 		}
-		scopes := make([]string, len(p.Scopes))
-		for i, s := range p.Scopes {
-			scopes[i] = "`" + string(s) + "`"
+		scopes := strings.Join(quoted(p.Scopes), " ")
+		if len(p.OthersScopes) > 0 {
+			scopes += "; others' " + strings.Join(quoted(p.OthersScopes), " ")
 		}
 		site := ""
 		if p.SiteScope != "" {
 			site = "`" + p.SiteScope + "`"
 		}
-		fmt.Fprintf(&b, " %s | %s |\n", strings.Join(scopes, " "), site)
+		fmt.Fprintf(&b, " %s | %s |\n", scopes, site)
 	}
 	return b.String()
 }
@@ -119,5 +122,6 @@ func DescribePermissions(doc *huma.OpenAPI, shown func(path string) bool) {
 }
 
 const permissionText = `**Permissions.** Who may call what. An API token acts as its owner, so it needs the scopes of its
-column and its owner the role; where the column is empty, no API token will do. What an operation does with somebody's own
+column and its owner the role; where the column is empty, no API token will do. The scopes named after "others'" are needed for
+others' accounts, and to change a role or who is active, the owner's included. What an operation does with somebody's own
 things and with others' is in its description.`

@@ -26,7 +26,7 @@ type TokenService interface {
 
 // NewAPIToken is the body that makes an API token.
 type NewAPIToken struct {
-	Name      string     `json:"name" model:"required,nonblank,min=1,max=100" doc:"What it is for." example:"Nightly export"`
+	Name      string     `json:"name" model:"required,line,nonblank,min=1,max=100" doc:"What it is for." example:"Nightly export"`
 	Scopes    []string   `json:"scopes" model:"required,min=1,max=4,dive,oneof=read write admin ai" doc:"What it may do, within its owner's role: read, write, and besides either admin for what is an ADMIN's alone; ai for language models." example:"read,write"`
 	ExpiresAt *time.Time `json:"expires_at" doc:"When it ends; left out or null for never." example:"2027-01-02T15:04:05Z"`
 }
@@ -112,7 +112,7 @@ func registerTokenChanges(a huma.API, s TokenService) {
 		Summary:     "Make an API token",
 		Description: "For bots: send it as `Authorization: Bearer wp_...`. The secret is in this answer and nowhere else, for only its hash is stored. " +
 			"It acts as you, within your role at the time of each request and its scopes: `read` for operations that change nothing, " +
-			"`write` for those that do, `admin` besides for those that are for an ADMIN alone. Needs a sign-in of the last quarter of an hour.",
+			"`write` for those that do, `admin` besides for those that are for an ADMIN alone, for others' accounts, and to change a role or who is active. Needs a sign-in of the last quarter of an hour.",
 		Tags:          []string{tagTokens},
 		DefaultStatus: http.StatusCreated,
 	}, inPerson(), account.ErrReauthenticate, account.ErrManyAPITokens), export.Variant{

@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"internal/identity": {},
 	"internal/config":   {},
 	"internal/seal":     {},
+	"internal/textline": {},
 	"db/dbsqlc":         {},
 	// Assets from other people's packages, and what fetches them.
 	"third_party/docsui":        {},
@@ -37,16 +38,16 @@ var allowed = map[string][]string{
 	// Layer 2.
 	"internal/queue":     {},
 	"internal/telemetry": {},
-	"internal/mail":      {},
+	"internal/mail":      {"internal/textline"},
 	"internal/throttle":  {"internal/fault", "internal/identity", "db", "db/dbsqlc"},
 	"internal/token":     {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc"},
-	"internal/site":      {"internal/fault", "internal/identity", "db", "db/dbsqlc"},
+	"internal/site":      {"internal/fault", "internal/identity", "internal/textline", "db", "db/dbsqlc"},
 	// Layer 3.
-	"internal/account":                 {"internal/fault", "internal/identity", "db", "db/dbsqlc", "internal/fairqueue", "internal/queue", "internal/mail", "internal/throttle", "internal/token", "internal/seal", "internal/account/commonpassword", "internal/account/oauth"},
+	"internal/account":                 {"internal/fault", "internal/identity", "internal/textline", "db", "db/dbsqlc", "internal/fairqueue", "internal/queue", "internal/mail", "internal/throttle", "internal/token", "internal/seal", "internal/account/commonpassword", "internal/account/oauth"},
 	"internal/account/commonpassword":  {},
 	"internal/account/oauth":           {"internal/fault"},
 	"internal/account/oauth/oauthtest": {"internal/account/oauth"},
-	"internal/content":                 {"internal/fault", "internal/identity", "db", "db/dbsqlc"},
+	"internal/content":                 {"internal/fault", "internal/identity", "internal/textline", "db", "db/dbsqlc"},
 	"internal/webhook":                 {"internal/fault", "internal/identity", "db", "db/dbsqlc", "internal/groupcommit", "internal/queue", "internal/webhook/signature"},
 	"internal/webhook/signature":       {},
 	"internal/stats":                   {"internal/fault", "internal/identity", "db", "db/dbsqlc", "internal/groupcommit", "internal/fairqueue", "internal/queue", "internal/site", "internal/stats/accesslog", "internal/stats/client"},
@@ -56,7 +57,7 @@ var allowed = map[string][]string{
 	"internal/stats/country/mmdbtest":  {},
 	"internal/apidoc":                  {"internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed", "internal/apidoc/ui"},
 	"internal/apidoc/export":           {},
-	"internal/apidoc/model":            {},
+	"internal/apidoc/model":            {"internal/textline"},
 	"internal/apidoc/precompressed":    {},
 	"internal/apidoc/ui":               {"internal/apidoc/precompressed", "third_party/docsui", "third_party/docsui/origin"},
 	// Layer 4.

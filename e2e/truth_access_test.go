@@ -18,6 +18,7 @@ const (
 	callerAdmin       = "ADMIN"
 	callerToken       = "an API token"
 	callerWeakToken   = "an API token without the scope"
+	callerPlainToken  = "an API token without the scope admin"
 	callerLateToken   = "an expired API token"
 	callerEnded       = "an ended session"
 	callerMustEnroll  = "an ADMIN without the second factor that is required"
@@ -44,6 +45,7 @@ var kinds = map[string]kind{
 	callerAdmin:       {scheme: "bearer", role: "ADMIN"},
 	callerToken:       {scheme: "apiToken", role: "ADMIN", token: true, scopes: []string{"read", "write", "admin"}},
 	callerWeakToken:   {scheme: "apiToken", role: "ADMIN", token: true, scopes: []string{"ai"}},
+	callerPlainToken:  {scheme: "apiToken", role: "ADMIN", token: true, scopes: []string{"read", "write"}},
 	callerLateToken:   {},
 	callerEnded:       {},
 	callerMustEnroll:  {scheme: "bearer", role: "ADMIN", enrolls: true},
@@ -94,6 +96,7 @@ func quotedIn(text string) []string {
 }
 
 // admits reads from the text whether such a caller may, once its scheme is right.
+// Calls are about others' accounts, so it counts what tokens need for those, too.
 func (o *operation) admits(k kind) bool {
 	who, tokens, _ := strings.Cut(o.access(), ";")
 	if k.scheme == "siteKey" {

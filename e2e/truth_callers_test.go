@@ -36,7 +36,7 @@ func (w *world) makeCallers(t *testing.T) {
 		w.people[name] = w.newPerson(t, strings.ToLower(name)+"@example.com", role)
 		w.credentials[name] = w.people[name].credentials
 	}
-	for _, name := range []string{callerToken, callerWeakToken} {
+	for _, name := range []string{callerToken, callerWeakToken, callerPlainToken} {
 		w.credentials[name] = bearer(w.makeToken(t, callerAdmin, kinds[name].scopes).Token)
 	}
 	late := w.makeToken(t, callerAdmin, []string{"read", "write", "admin"})

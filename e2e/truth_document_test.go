@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,13 @@ func (m media) examples() map[string]any {
 
 const documentURL = "https://waypost.example/openapi.json"
 
+var codePoint = regexp.MustCompile(`\\u([0-9A-Fa-f]{4})`)
+
+// compilePattern compiles a schema's pattern, which is in ECMA-262's syntax.
+func compilePattern(pattern string) (jsonschema.Regexp, error) {
+	return regexp.Compile(codePoint.ReplaceAllString(pattern, `\x{$1}`))
+}
+
 func readDescription(t *testing.T, body []byte) *description {
 	t.Helper()
 	d := &description{compiler: jsonschema.NewCompiler()}
@@ -76,6 +84,7 @@ func readDescription(t *testing.T, body []byte) *description {
 	d.raw = parsed.(map[string]any)
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	d.compiler.AssertFormat()
+	d.compiler.UseRegexpEngine(compilePattern)
 	if err := d.compiler.AddResource(documentURL, parsed); err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,8 @@ var limits = calls{
 	"verify-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: callerNobody, body: secondStep(w.firstStep(t, w.enrolled(t)), "no such code")})
 	},
+	"patch-user":  tooManyAddresses,
+	"update-user": tooManyAddresses,
 	"forgot-password": func(t *testing.T, w *world, call func(request) answer) {
 		w.after(t, "forgot.address", 60, func() {
 			call(request{name: "too many", caller: callerNobody, body: []byte(`{"email":"nobody@example.com"}`)})
@@ -57,6 +59,13 @@ var limits = calls{
 	"get-stats-summary":    tooManyReads,
 	"get-stats-tech":       tooManyReads,
 	"get-stats-timeseries": tooManyReads,
+}
+
+// tooManyAddresses tries for another address of one's own, which is taken.
+func tooManyAddresses(t *testing.T, w *world, call func(request) answer) {
+	p := w.newcomer(t)
+	exceed(call, request{caller: aNewcomer, credentials: p.credentials, params: w.idOf(t, p.credentials),
+		body: fmt.Appendf(nil, `{"email":%q}`, w.people[callerUser].email)})
 }
 
 func tooManyReads(t *testing.T, w *world, call func(request) answer) {

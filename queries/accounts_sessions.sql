@@ -21,24 +21,37 @@ select exists (
     select 1 from auth_sessions where user_id = @user_id and address = @address and created_at > @since
 )::bool;
 
+-- name: LockRefreshFamily :one
+-- Locks a refresh token, then its session, and with it the family. What became of
+-- the family's tokens is read after, by other statements: one that has waited for a
+-- lock still sees the rows that it does not lock as they were before.
+with token as materialized (
+    select session_id from refresh_tokens where token_sha256 = $1 for no key update
+)
+select s.id from auth_sessions s join token t on t.session_id = s.id
+for no key update of s;
+
 -- name: SpendRefreshToken :one
--- The claim on a refresh token: of several at once, one gets a row.
+-- The claim on a refresh token, which is void when another branch of its family
+-- was used: a token of its generation or of a later one was spent.
 update refresh_tokens r set used_at = @now
 from auth_sessions s, users u
 where r.token_sha256 = @token_sha256 and r.used_at is null
   and s.id = r.session_id and s.revoked_at is null and s.expires_at > @now
   and u.id = s.user_id and u.active
+  and not exists (
+      select 1 from refresh_tokens f
+      where f.session_id = r.session_id and f.used_at is not null and f.generation >= r.generation
+  )
 returning r.session_id, r.generation, s.user_id;
 
 -- name: FindRefreshToken :one
--- newest is the generation of the family's youngest token that was spent, and
--- locks the family against a rotation under way.
+-- newest_spent is the generation of the family's youngest token that was spent.
 select r.session_id, r.generation, r.used_at, s.user_id, s.revoked_at, s.expires_at, u.active,
     (select coalesce(max(f.generation), 0) from refresh_tokens f
      where f.session_id = r.session_id and f.used_at is not null)::int as newest_spent
 from refresh_tokens r join auth_sessions s on s.id = r.session_id join users u on u.id = s.user_id
-where r.token_sha256 = $1
-for update of s;
+where r.token_sha256 = $1;
 
 -- name: TouchAuthSession :exec
 update auth_sessions set last_used_at = @now where id = @id;

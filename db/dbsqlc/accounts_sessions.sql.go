@@ -58,7 +58,6 @@ select r.session_id, r.generation, r.used_at, s.user_id, s.revoked_at, s.expires
      where f.session_id = r.session_id and f.used_at is not null)::int as newest_spent
 from refresh_tokens r join auth_sessions s on s.id = r.session_id join users u on u.id = s.user_id
 where r.token_sha256 = $1
-for update of s
 `
 
 type FindRefreshTokenRow struct {
@@ -72,8 +71,7 @@ type FindRefreshTokenRow struct {
 	NewestSpent int32
 }
 
-// newest is the generation of the family's youngest token that was spent, and
-// locks the family against a rotation under way.
+// newest_spent is the generation of the family's youngest token that was spent.
 func (q *Queries) FindRefreshToken(ctx context.Context, db DBTX, tokenSha256 []byte) (FindRefreshTokenRow, error) {
 	row := db.QueryRow(ctx, findRefreshToken, tokenSha256)
 	var i FindRefreshTokenRow
@@ -201,6 +199,24 @@ func (q *Queries) ListAuthSessions(ctx context.Context, db DBTX, arg ListAuthSes
 	return items, nil
 }
 
+const lockRefreshFamily = `-- name: LockRefreshFamily :one
+with token as materialized (
+    select session_id from refresh_tokens where token_sha256 = $1 for no key update
+)
+select s.id from auth_sessions s join token t on t.session_id = s.id
+for no key update of s
+`
+
+// Locks a refresh token, then its session, and with it the family. What became of
+// the family's tokens is read after, by other statements: one that has waited for a
+// lock still sees the rows that it does not lock as they were before.
+func (q *Queries) LockRefreshFamily(ctx context.Context, db DBTX, tokenSha256 []byte) (uuid.UUID, error) {
+	row := db.QueryRow(ctx, lockRefreshFamily, tokenSha256)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
+}
+
 const revokeAuthSession = `-- name: RevokeAuthSession :execrows
 update auth_sessions set revoked_at = $1::timestamptz
 where id = $2 and user_id = $3 and revoked_at is null and expires_at > $1
@@ -259,6 +275,10 @@ from auth_sessions s, users u
 where r.token_sha256 = $2 and r.used_at is null
   and s.id = r.session_id and s.revoked_at is null and s.expires_at > $1
   and u.id = s.user_id and u.active
+  and not exists (
+      select 1 from refresh_tokens f
+      where f.session_id = r.session_id and f.used_at is not null and f.generation >= r.generation
+  )
 returning r.session_id, r.generation, s.user_id
 `
 
@@ -268,7 +288,8 @@ type SpendRefreshTokenRow struct {
 	UserID     int64
 }
 
-// The claim on a refresh token: of several at once, one gets a row.
+// The claim on a refresh token, which is void when another branch of its family
+// was used: a token of its generation or of a later one was spent.
 func (q *Queries) SpendRefreshToken(ctx context.Context, db DBTX, now *time.Time, tokenSha256 []byte) (SpendRefreshTokenRow, error) {
 	row := db.QueryRow(ctx, spendRefreshToken, now, tokenSha256)
 	var i SpendRefreshTokenRow

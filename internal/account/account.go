@@ -45,9 +45,10 @@ var (
 	ErrRefreshUnknown     = fault.New(fault.Unauthenticated, "token_invalid", "This is not a refresh token of this service. Sign in again.")
 	ErrAPIToken           = fault.New(fault.Unauthenticated, "token_invalid", "The API token is unknown or revoked, or its owner is deactivated.")
 	ErrAPITokenExpired    = fault.New(fault.Unauthenticated, "token_expired", "The API token has expired. Create a new one.")
+	ErrTokenScope         = fault.New(fault.Forbidden, fault.CodeForbidden, "This API token's scopes do not allow this.")
 	ErrReauthenticate     = fault.New(fault.Forbidden, "reauthentication_required", "Prove again who you are: give your current password, or sign in anew.")
 	ErrLinkInvalid        = fault.New(fault.Malformed, "link_invalid", "This link was used, has expired, or is for an address that changed. Ask for a new one.")
-	ErrBusy               = fault.New(fault.Unavailable, fault.CodeUnavailable, "Too many sign-ins at once. Try again shortly.").After(2 * time.Second)
+	ErrBusy               = fault.New(fault.Unavailable, fault.CodeBusy, "Too many sign-ins at once. Try again shortly.").After(2 * time.Second)
 )
 
 // Options configure New. DB is mandatory.
@@ -155,7 +156,7 @@ func (s *Service) create(ctx context.Context, n NewUser, more func(ctx context.C
 	if err := n.validate(); err != nil {
 		return User{}, err
 	}
-	hash, err := s.hasher.hash(ctx, n.Password)
+	hash, err := s.hasher.hash(ctx, n.Password, payersOf(ctx, n.Email))
 	if err != nil {
 		return User{}, err
 	}

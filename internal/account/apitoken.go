@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,6 +11,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/textline"
 )
 
 // Bounds of API tokens.
@@ -88,8 +88,11 @@ func (s *Service) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, 
 
 func (s *Service) checkAPIToken(n NewAPIToken, role identity.Role) error {
 	details := map[string]string{}
-	if !within(n.Name, 1, MaxTokenName) || strings.TrimSpace(n.Name) == "" {
+	switch {
+	case !within(n.Name, 1, MaxTokenName) || textline.Blank(n.Name):
 		details["name"] = fmt.Sprintf("Needs 1 to %d characters.", MaxTokenName)
+	case !textline.Valid(n.Name):
+		details["name"] = textline.Rule
 	}
 	if len(n.Scopes) == 0 {
 		details["scopes"] = "Needs at least one scope."

@@ -1,16 +1,44 @@
 package account
 
-// BlockHashing keeps every password hash from starting until release is called.
-func (s *Service) BlockHashing() (release func()) {
-	for range cap(s.hasher.running) {
-		s.hasher.running <- struct{}{}
+import (
+	"context"
+	"sync"
+)
+
+// BlockHashing lets every password hash begin and none end until release is called.
+// Each that begins is told to begun. It is called before the service is used.
+func (s *Service) BlockHashing() (begun <-chan struct{}, release func()) {
+	begins, ends := make(chan struct{}, 1000), make(chan struct{})
+	idKey := s.hasher.idKey
+	s.hasher.idKey = func(password, salt []byte, passes, memoryKiB uint32, lanes uint8, length uint32) []byte {
+		begins <- struct{}{}
+		<-ends
+		return idKey(password, salt, passes, memoryKiB, lanes, length)
 	}
-	return func() {
-		for range cap(s.hasher.running) {
-			<-s.hasher.running
-		}
+	return begins, sync.OnceFunc(func() { close(ends) })
+}
+
+// RecordPayers returns what tells to whom each hash was charged since it was last
+// asked. It is called before the service is used.
+func (s *Service) RecordPayers() func() [][]string {
+	r := &recordingPlaces{places: s.hasher.places}
+	s.hasher.places = r
+	return func() [][]string {
+		list := r.list
+		r.list = nil
+		return list
 	}
 }
 
-// Hashing is the number of callers at a password hash.
-func (s *Service) Hashing() int { return len(s.hasher.waiting) }
+type recordingPlaces struct {
+	places
+	list [][]string
+}
+
+func (r *recordingPlaces) Enter(ctx context.Context, payers ...string) (func(), error) {
+	r.list = append(r.list, payers)
+	return r.places.Enter(ctx, payers...)
+}
+
+// Payers are those of a hash for an e-mail address, asked for from ctx.
+var Payers = payersOf

@@ -13,6 +13,7 @@ import (
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/account/oauth"
 	"github.com/waypost/waypost/internal/account/oauth/oauthtest"
+	"github.com/waypost/waypost/internal/textline"
 )
 
 // Abuse case 29.
@@ -189,6 +190,7 @@ func TestAnIdentityWithoutAnAddressNeedsAnAccountToBeLinkedTo(t *testing.T) {
 func FuzzWhateverAProviderTellsCanBeStored(f *testing.F) {
 	f.Add("ada@example.com", "Ada", "Lovelace", "")
 	f.Add("", "", "", "Ada King Lovelace")
+	f.Add("", "Ada\nLovelace", "\u202eadA", "A\u200bda Love\x1blace")
 	f.Add("x\x00@example.com", "\xff", strings.Repeat("é", 200), "\u2028 ")
 	f.Fuzz(func(t *testing.T, email, given, family, name string) {
 		got, verified, first, last := account.Admit(oauth.Identity{Email: email, EmailVerified: true, GivenName: given, FamilyName: family, Name: name})
@@ -196,7 +198,7 @@ func FuzzWhateverAProviderTellsCanBeStored(f *testing.F) {
 			t.Errorf("address %q, verified %t", got, verified)
 		}
 		for _, n := range []string{first, last} {
-			if count := utf8.RuneCountInString(n); count < account.MinName || count > account.MaxName || !utf8.ValidString(n) || strings.ContainsRune(n, 0) {
+			if count := utf8.RuneCountInString(n); count < account.MinName || count > account.MaxName || !utf8.ValidString(n) || !textline.Valid(n) || textline.Blank(n) {
 				t.Errorf("name %q", n)
 			}
 		}

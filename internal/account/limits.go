@@ -34,6 +34,10 @@ var (
 
 	verificationRequests = throttle.Limit{Name: "verification.address", Max: 60, Window: time.Hour}
 	verificationMails    = throttle.Limit{Name: "verification.account", Max: 5, Window: time.Hour}
+
+	// emailChanges counts tries, so that it tells nothing of who has an address.
+	emailChanges = throttle.Limit{Name: "email_change.account", Max: 10, Window: time.Hour}
+	changeMails  = throttle.Limit{Name: "email_changed.address", Max: 10, Window: time.Hour}
 )
 
 // home is how long an address is remembered as one of the account's own.
@@ -84,6 +88,17 @@ func emailSubject(email string) string {
 	return hex.EncodeToString(digest[:16])
 }
 
+// payersOf are to whom the hash of a password is charged: the account with that
+// address, whether there is one or not, and the client's network. A command has no
+// network, and the queue of its process to itself.
+func payersOf(ctx context.Context, email string) []string {
+	payers := []string{"account " + emailSubject(email)}
+	if address := identity.FromContext(ctx).Address; address.IsValid() {
+		payers = append(payers, "network "+networkOf(address))
+	}
+	return payers
+}
+
 // networkOf is what one client can't easily change: an IPv4 address, or the /64
 // of an IPv6 one.
 func networkOf(a netip.Addr) string {
@@ -116,7 +131,7 @@ func (s *Service) reauthenticate(ctx context.Context, row dbsqlc.User, password 
 	if row.PasswordHash == "" {
 		return ErrReauthenticate
 	}
-	matches, err := s.hasher.verify(ctx, password, row.PasswordHash)
+	matches, err := s.hasher.verify(ctx, password, row.PasswordHash, payersOf(ctx, row.Email))
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,12 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/waypost/waypost/internal/fairqueue"
 )
 
 // PasswordCost is the work of one argon2id hash (RFC 9106 section 3.1).
@@ -34,8 +37,11 @@ const (
 
 	saltLength = 16
 	keyLength  = 32
-	// waitingPerHash sign-ins may wait for each hash under way; more are refused.
+	// waitingPerHash sign-ins may wait for each hash under way; of more, the
+	// greediest are refused.
 	waitingPerHash = 32
+	// maxHashWait is the longest that a sign-in waits for its hash.
+	maxHashWait = 2 * time.Second
 )
 
 var errPHC = errors.New("account: a stored password hash is not an argon2id PHC string")
@@ -49,14 +55,22 @@ func (c PasswordCost) validate() error {
 }
 
 // hasher computes a bounded number of hashes at once and lets a bounded number of
-// callers wait, so that a flood of sign-ins can't take the memory.
+// callers wait, so that a flood of sign-ins can't take the memory. It shares the
+// processor among those to whom hashes are charged, so that a flood of one account
+// or network waits for everybody else.
 type hasher struct {
-	cost    PasswordCost
-	random  io.Reader
-	running chan struct{}
-	waiting chan struct{}
+	cost   PasswordCost
+	random io.Reader
+	places places
+	idKey  func(password, salt []byte, passes, memoryKiB uint32, lanes uint8, length uint32) []byte
 	// decoy is verified against where there is no account; nothing matches it.
 	decoy string
+}
+
+// places is a queue in front of the hashes. Enter returns what gives a place back,
+// or fairqueue.ErrBusy.
+type places interface {
+	Enter(ctx context.Context, payers ...string) (func(), error)
 }
 
 func newHasher(cost PasswordCost, concurrent int, random io.Reader) (*hasher, error) {
@@ -64,57 +78,56 @@ func newHasher(cost PasswordCost, concurrent int, random io.Reader) (*hasher, er
 	if _, err := io.ReadFull(random, noise); err != nil {
 		return nil, fmt.Errorf("account: random: %w", err)
 	}
+	places, err := fairqueue.New(fairqueue.Options{Places: concurrent, MaxWaiting: concurrent * waitingPerHash, MaxWait: maxHashWait})
+	if err != nil {
+		return nil, err
+	}
 	return &hasher{
-		cost: cost, random: random,
-		running: make(chan struct{}, concurrent),
-		waiting: make(chan struct{}, concurrent*(1+waitingPerHash)),
-		decoy:   phc{cost: cost, salt: noise[:saltLength], key: noise[saltLength:]}.String(),
+		cost: cost, random: random, places: places, idKey: argon2.IDKey,
+		decoy: phc{cost: cost, salt: noise[:saltLength], key: noise[saltLength:]}.String(),
 	}, nil
 }
 
-// hash returns a PHC string with a fresh salt. It returns ErrBusy.
-func (h *hasher) hash(ctx context.Context, password string) (string, error) {
+// hash returns a PHC string with a fresh salt, charged to payers. It returns
+// ErrBusy.
+func (h *hasher) hash(ctx context.Context, password string, payers []string) (string, error) {
 	salt := make([]byte, saltLength)
 	if _, err := io.ReadFull(h.random, salt); err != nil {
 		return "", fmt.Errorf("account: salt: %w", err)
 	}
-	key, err := h.derive(ctx, password, h.cost, salt, keyLength)
+	key, err := h.derive(ctx, payers, password, h.cost, salt, keyLength)
 	if err != nil {
 		return "", err
 	}
 	return phc{cost: h.cost, salt: salt, key: key}.String(), nil
 }
 
-// verify reports whether password made stored, with the parameters stored in it.
-// It returns ErrBusy.
-func (h *hasher) verify(ctx context.Context, password, stored string) (bool, error) {
+// verify reports whether password made stored, with the parameters stored in it,
+// charged to payers. It returns ErrBusy.
+func (h *hasher) verify(ctx context.Context, password, stored string, payers []string) (bool, error) {
 	p, err := parsePHC(stored)
 	if err != nil {
 		return false, err
 	}
-	key, err := h.derive(ctx, password, p.cost, p.salt, len(p.key))
+	key, err := h.derive(ctx, payers, password, p.cost, p.salt, len(p.key))
 	if err != nil {
 		return false, err
 	}
 	return subtle.ConstantTimeCompare(key, p.key) == 1, nil
 }
 
-func (h *hasher) derive(ctx context.Context, password string, c PasswordCost, salt []byte, length int) ([]byte, error) {
-	select {
-	case h.waiting <- struct{}{}:
-		defer func() { <-h.waiting }()
-	default:
+func (h *hasher) derive(ctx context.Context, payers []string, password string, c PasswordCost, salt []byte, length int) ([]byte, error) {
+	leave, err := h.places.Enter(ctx, payers...)
+	if errors.Is(err, fairqueue.ErrBusy) {
 		return nil, ErrBusy
 	}
-	select {
-	case h.running <- struct{}{}:
-		defer func() { <-h.running }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	// NFC, so that a password typed on another keyboard is the same (RFC 8265 section 4.2.2).
 	normal := norm.NFC.AppendString(nil, password)
-	return argon2.IDKey(normal, salt, c.Passes, c.MemoryKiB, c.Lanes, uint32(length)), nil
+	return h.idKey(normal, salt, c.Passes, c.MemoryKiB, c.Lanes, uint32(length)), nil
 }
 
 // phc is a hash in the PHC string format:

@@ -3,12 +3,8 @@ package account
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/text/unicode/norm"
@@ -32,11 +28,11 @@ func TestAPasswordMatchesItsHashAndNoOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		password := rapid.StringN(MinPassword, MaxPassword, -1).Draw(t, "password")
 		other := rapid.StringN(MinPassword, MaxPassword, -1).Draw(t, "other")
-		stored, err := h.hash(context.Background(), password)
+		stored, err := h.hash(context.Background(), password, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ok, err := h.verify(context.Background(), password, stored); err != nil || !ok {
+		if ok, err := h.verify(context.Background(), password, stored, nil); err != nil || !ok {
 			t.Fatalf("its own password: %v, %v", ok, err)
 		}
 		if norm.NFC.String(other) == norm.NFC.String(password) {
@@ -44,7 +40,7 @@ func TestAPasswordMatchesItsHashAndNoOther(t *testing.T) {
 		}
 		// Ends differ too: nothing is truncated.
 		for _, wrong := range []string{other, password + "x", password[:len(password)-1]} {
-			if ok, err := h.verify(context.Background(), wrong, stored); err != nil || ok {
+			if ok, err := h.verify(context.Background(), wrong, stored, nil); err != nil || ok {
 				t.Fatalf("%q opens the hash of %q: %v, %v", wrong, password, ok, err)
 			}
 		}
@@ -54,8 +50,8 @@ func TestAPasswordMatchesItsHashAndNoOther(t *testing.T) {
 func TestOnePasswordHasManyHashes(t *testing.T) {
 	t.Parallel()
 	h := newTestHasher(t, 1)
-	first, err1 := h.hash(t.Context(), "same password")
-	second, err2 := h.hash(t.Context(), "same password")
+	first, err1 := h.hash(t.Context(), "same password", nil)
+	second, err2 := h.hash(t.Context(), "same password", nil)
 	if err1 != nil || err2 != nil || first == second {
 		t.Errorf("%q %v, %q %v", first, err1, second, err2)
 	}
@@ -66,10 +62,10 @@ func TestAHashFromAnotherImplementationIsUnderstood(t *testing.T) {
 	t.Parallel()
 	const stored = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4"
 	h := newTestHasher(t, 1)
-	if ok, err := h.verify(t.Context(), "password", stored); err != nil || !ok {
+	if ok, err := h.verify(t.Context(), "password", stored, nil); err != nil || !ok {
 		t.Errorf("right password: %v, %v", ok, err)
 	}
-	if ok, err := h.verify(t.Context(), "Password", stored); err != nil || ok {
+	if ok, err := h.verify(t.Context(), "Password", stored, nil); err != nil || ok {
 		t.Errorf("wrong password: %v, %v", ok, err)
 	}
 }
@@ -77,11 +73,11 @@ func TestAHashFromAnotherImplementationIsUnderstood(t *testing.T) {
 func TestTheSamePasswordTypedInAnotherUnicodeFormMatches(t *testing.T) {
 	t.Parallel()
 	h := newTestHasher(t, 1)
-	stored, err := h.hash(t.Context(), "caf\u00e9 au lait")
+	stored, err := h.hash(t.Context(), "caf\u00e9 au lait", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := h.verify(t.Context(), "cafe\u0301 au lait", stored); err != nil || !ok {
+	if ok, err := h.verify(t.Context(), "cafe\u0301 au lait", stored, nil); err != nil || !ok {
 		t.Errorf("%v, %v", ok, err)
 	}
 }
@@ -93,7 +89,7 @@ func TestTheDecoyAsksForTheSameWorkAsARealHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored, err := h.hash(t.Context(), "a password")
+	stored, err := h.hash(t.Context(), "a password", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,36 +99,6 @@ func TestTheDecoyAsksForTheSameWorkAsARealHash(t *testing.T) {
 	}
 	if decoy.cost != p.cost || len(decoy.key) != len(p.key) || len(decoy.salt) != len(p.salt) {
 		t.Errorf("decoy %s, real %s", h.decoy, stored)
-	}
-}
-
-func TestAFloodOfHashesIsBoundedAndRefusedEarly(t *testing.T) {
-	t.Parallel()
-	h := newTestHasher(t, 1)
-	h.running <- struct{}{} // one hash that does not end
-
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for range cap(h.waiting) {
-		wg.Go(func() {
-			if _, err := h.hash(ctx, "a password"); !errors.Is(err, context.Canceled) {
-				t.Errorf("a waiting caller got %v, want its own cancellation", err)
-			}
-		})
-	}
-	for deadline := time.Now().Add(time.Minute); len(h.waiting) < cap(h.waiting); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatal("the callers never queued")
-		}
-	}
-	if _, err := h.hash(t.Context(), "a password"); !errors.Is(err, ErrBusy) {
-		t.Errorf("one more caller got %v, want ErrBusy", err)
-	}
-	cancel()
-	wg.Wait()
-	<-h.running
-	if _, err := h.hash(t.Context(), "a password"); err != nil {
-		t.Errorf("after the flood: %v", err)
 	}
 }
 

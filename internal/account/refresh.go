@@ -15,8 +15,9 @@ import (
 // Refresh spends a refresh token and gives its session's next tokens. One that
 // was spent before ends the session, for it may have been stolen (RFC 9700
 // section 4.14.2), unless it is the immediate parent of the newest tokens and was
-// spent within RefreshGrace. It returns ErrRefreshUnknown, ErrRefreshReused or
-// ErrSessionRevoked.
+// spent within RefreshGrace: then it gives tokens of another branch. Once a token
+// of one branch is spent, one of another ends the session. It returns
+// ErrRefreshUnknown, ErrRefreshReused or ErrSessionRevoked.
 func (s *Service) Refresh(ctx context.Context, refreshToken string) (SignedIn, error) {
 	if s.opts.Tokens == nil {
 		return SignedIn{}, errNoTokens
@@ -51,10 +52,14 @@ func (s *Service) Refresh(ctx context.Context, refreshToken string) (SignedIn, e
 	return signed, nil
 }
 
-// spendRefresh claims a refresh token; when it was spent before it ends the
-// session.
+// spendRefresh claims a refresh token; when it, or a token of another branch, was
+// spent before, it ends the session.
 func (s *Service) spendRefresh(ctx context.Context, tx pgx.Tx, digest []byte) (dbsqlc.SpendRefreshTokenRow, error) {
-	now := s.opts.Now()
+	var spent dbsqlc.SpendRefreshTokenRow
+	if _, err := s.q.LockRefreshFamily(ctx, tx, digest); err != nil {
+		return spent, db.NotFound(err, ErrRefreshUnknown)
+	}
+	now := s.opts.Now() // not before the lock, which may take longer than the grace
 	spent, err := s.q.SpendRefreshToken(ctx, tx, &now, digest)
 	if err == nil || !errors.Is(err, pgx.ErrNoRows) {
 		return spent, err
@@ -64,10 +69,11 @@ func (s *Service) spendRefresh(ctx context.Context, tx pgx.Tx, digest []byte) (d
 		return spent, db.NotFound(err, ErrRefreshUnknown)
 	}
 	holds := row.RevokedAt == nil && now.Before(row.ExpiresAt) && row.Active
+	branched := row.NewestSpent >= row.Generation
 	switch {
-	case row.UsedAt == nil:
+	case row.UsedAt == nil && !(holds && branched):
 		return spent, ErrSessionRevoked
-	case holds && s.forgives(row, now):
+	case row.UsedAt != nil && holds && s.forgives(row, now):
 		return dbsqlc.SpendRefreshTokenRow{SessionID: row.SessionID, Generation: row.Generation, UserID: row.UserID}, nil
 	}
 	if _, err := s.q.RevokeAuthSession(ctx, tx, now, row.SessionID, row.UserID); err != nil {
@@ -77,6 +83,7 @@ func (s *Service) spendRefresh(ctx context.Context, tx pgx.Tx, digest []byte) (d
 }
 
 // forgives says that row's token was spent only just now, and none after it yet.
+// The clock that wrote the time may be another instance's, ahead of this one's.
 func (s *Service) forgives(row dbsqlc.FindRefreshTokenRow, now time.Time) bool {
-	return row.Generation == row.NewestSpent && now.Sub(*row.UsedAt) < s.opts.RefreshGrace
+	return row.Generation == row.NewestSpent && now.Sub(*row.UsedAt).Abs() < s.opts.RefreshGrace
 }

@@ -32,7 +32,7 @@ func (s *Service) ResetPassword(ctx context.Context, secret, password string) er
 	if rule := passwordProblem(password, row.Email); rule != "" {
 		return fault.Validation(map[string]string{"password": rule})
 	}
-	hash, err := s.hasher.hash(ctx, password)
+	hash, err := s.hasher.hash(ctx, password, payersOf(ctx, row.Email))
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (s *Service) SetPassword(ctx context.Context, email, password string) error
 	if !within(password, MinPassword, MaxPassword) {
 		return fault.Validation(map[string]string{"password": passwordRule})
 	}
-	hash, err := s.hasher.hash(ctx, password)
+	hash, err := s.hasher.hash(ctx, password, payersOf(ctx, email))
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Service) ChangePassword(ctx context.Context, current, next string) erro
 	if err := s.reauthenticate(ctx, row, current); err != nil {
 		return err
 	}
-	hash, err := s.hasher.hash(ctx, next)
+	hash, err := s.hasher.hash(ctx, next, payersOf(ctx, row.Email))
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn,
 	if unknown {
 		hash = s.hasher.decoy
 	}
-	matches, err := s.hasher.verify(ctx, password, hash)
+	matches, err := s.hasher.verify(ctx, password, hash, payersOf(ctx, email))
 	if err != nil {
 		return SignedIn{}, err
 	}

@@ -2,6 +2,8 @@ package account
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -10,6 +12,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/throttle"
 )
 
 // Change is what Update changes; nil fields stay as they are.
@@ -21,43 +24,55 @@ type Change struct {
 	Active    *bool
 }
 
-// Find returns an account to its holder or an ADMIN, and ErrNotFound to others.
+// Find returns an account to its holder or an ADMIN, and ErrNotFound to others. An
+// ADMIN's API token without scope admin gets ErrTokenScope for others' accounts.
 func (s *Service) Find(ctx context.Context, id int64) (User, error) {
-	if !mayTouch(identity.FromContext(ctx), id) {
-		return User{}, ErrNotFound
+	if err := admit(identity.FromContext(ctx), id); err != nil {
+		return User{}, err
 	}
 	return s.FindByID(ctx, id)
 }
 
-// mayTouch says that p may read and change the account.
-func mayTouch(p identity.Principal, id int64) bool {
-	return p.Kind == identity.KindSystem || p.Is(identity.Admin) || p.Kind == identity.KindUser && p.UserID == id
+// admit returns nil when p may read and change the account. It never looks whether
+// there is one, so that its refusal tells nothing.
+func admit(p identity.Principal, id int64) error {
+	switch {
+	case administers(p), p.Kind == identity.KindUser && p.UserID == id:
+		return nil
+	case p.Is(identity.Admin):
+		return ErrTokenScope
+	}
+	return ErrNotFound
+}
+
+// administers says that p may change others' accounts, roles and who is active.
+func administers(p identity.Principal) bool {
+	return p.Kind == identity.KindSystem || p.Administers()
 }
 
 // Update changes an account for its holder, an ADMIN or the system. The holder
 // may repeat role and active but not change them, and needs to have signed in of
-// late for another address. Another address must be verified anew; a deactivated
-// account's sessions end. It returns ErrNotFound, also for somebody else's
-// account, ErrEmailTaken, ErrLastAdmin, ErrReauthenticate, or a validation fault
-// keyed by field.
+// late for another address, of which emailChanges are allowed, taken ones
+// included. Another address must be verified anew; a deactivated
+// account's sessions end. An ADMIN's API token needs scope admin for others'
+// accounts, and to change a role or who is active, its owner's included. It
+// returns ErrNotFound, also for somebody else's account, ErrTokenScope,
+// ErrEmailTaken, ErrLastAdmin, ErrReauthenticate, throttle.ErrLimited, or a
+// validation fault keyed by field.
 func (s *Service) Update(ctx context.Context, id int64, c Change) (User, error) {
 	p := identity.FromContext(ctx)
-	if !mayTouch(p, id) {
-		return User{}, ErrNotFound
+	if err := admit(p, id); err != nil {
+		return User{}, err
 	}
-	var row dbsqlc.User
-	err := s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		old, err := s.lockForChange(ctx, tx, id, c)
-		if err != nil {
-			return err
+	row, err := s.update(ctx, id, c, false)
+	if errors.Is(err, errUncounted) {
+		// Counted outside of the change, so that a taken address counts as well.
+		key := throttle.Key{Limit: emailChanges, Subject: strconv.FormatInt(id, 10)}
+		if err := s.limits.Count(ctx, key); err != nil {
+			return User{}, err
 		}
-		next := c.apply(old)
-		if err := s.checkChange(ctx, old, next); err != nil {
-			return err
-		}
-		row, err = s.store(ctx, tx, old, next)
-		return err
-	})
+		row, err = s.update(ctx, id, c, true)
+	}
 	if db.Violates(err, "users_email_key") {
 		return User{}, ErrEmailTaken.Because(err)
 	}
@@ -65,6 +80,38 @@ func (s *Service) Update(ctx context.Context, id int64, c Change) (User, error) 
 		return User{}, err
 	}
 	return fromRow(row), nil
+}
+
+// errUncounted says that a change gives its holder's account another address, and
+// must be counted first.
+var errUncounted = errors.New("account: a change of one's own address is to be counted first")
+
+// update is Update without its limit; counted says that the change was counted.
+func (s *Service) update(ctx context.Context, id int64, c Change, counted bool) (dbsqlc.User, error) {
+	p := identity.FromContext(ctx)
+	var row dbsqlc.User
+	err := s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		old, err := s.lockForChange(ctx, tx, id, c)
+		if err != nil {
+			return err
+		}
+		next := c.apply(old)
+		if err := s.checkChange(ctx, c, old, next); err != nil {
+			return err
+		}
+		if !counted && movesOwn(p, old, next) {
+			return errUncounted
+		}
+		row, err = s.store(ctx, tx, old, next)
+		return err
+	})
+	return row, err
+}
+
+// movesOwn says that somebody changes the address of their own account. Another
+// spelling of the same address is no change.
+func movesOwn(p identity.Principal, old, next dbsqlc.User) bool {
+	return p.Kind == identity.KindUser && p.UserID == old.ID && next.EmailKey != old.EmailKey
 }
 
 // SetRole gives the account with that e-mail address a role, on an operator's
@@ -97,7 +144,8 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 // all of them first, so that of two such changes at once the second sees the
 // first.
 func (s *Service) lockForChange(ctx context.Context, tx pgx.Tx, id int64, c Change) (dbsqlc.User, error) {
-	if c.Role != nil && *c.Role != identity.Admin || c.Active != nil && !*c.Active {
+	removes := c.Role != nil && *c.Role != identity.Admin || c.Active != nil && !*c.Active
+	if removes && administers(identity.FromContext(ctx)) {
 		if err := s.sparesAnAdmin(ctx, tx, id); err != nil {
 			return dbsqlc.User{}, err
 		}
@@ -139,13 +187,25 @@ func (c Change) apply(row dbsqlc.User) dbsqlc.User {
 	return row
 }
 
-func (s *Service) checkChange(ctx context.Context, old, next dbsqlc.User) error {
+// checkChange judges what c changes. What it leaves alone may have been written
+// under other rules.
+func (s *Service) checkChange(ctx context.Context, c Change, old, next dbsqlc.User) error {
 	details := NewUser{
 		FirstName: next.FirstName, LastName: next.LastName, Email: next.Email, Role: identity.Role(next.Role),
 	}.profileProblems()
+	for field, left := range map[string]bool{
+		"first_name": c.FirstName == nil, "last_name": c.LastName == nil, "email": c.Email == nil, "role": c.Role == nil,
+	} {
+		if left {
+			delete(details, field)
+		}
+	}
 	p := identity.FromContext(ctx)
-	if p.Kind == identity.KindUser && p.Role != identity.Admin {
+	if !administers(p) {
 		for field, changed := range map[string]bool{"role": next.Role != old.Role, "active": next.Active != old.Active} {
+			if changed && p.Is(identity.Admin) {
+				return ErrTokenScope
+			}
 			if changed && details[field] == "" {
 				details[field] = "Only an ADMIN changes this; leave it out, or repeat what it is."
 			}
@@ -154,7 +214,7 @@ func (s *Service) checkChange(ctx context.Context, old, next dbsqlc.User) error 
 	if err := problems(details); err != nil {
 		return err
 	}
-	if next.EmailKey != old.EmailKey && p.Kind == identity.KindUser && p.UserID == old.ID {
+	if movesOwn(p, old, next) {
 		return s.requireRecent(ctx)
 	}
 	return nil
@@ -181,8 +241,36 @@ func (s *Service) store(ctx context.Context, tx pgx.Tx, old, next dbsqlc.User) (
 	if !moved {
 		return row, nil
 	}
-	if err := s.send(ctx, tx, old, mail.Message{Kind: mail.EmailChanged}); err != nil {
-		return dbsqlc.User{}, err
+	return row, s.tellOfMove(ctx, tx, old, row)
+}
+
+// tellOfMove mails the old address what happened and the new one a link to verify
+// it. Either may be a stranger's, so what people do to their own accounts sends an
+// address only so many mails.
+func (s *Service) tellOfMove(ctx context.Context, tx pgx.Tx, old, row dbsqlc.User) error {
+	notify := func() error { return s.send(ctx, tx, old, mail.Message{Kind: mail.EmailChanged}) }
+	verify := func() error { return s.sendLink(ctx, tx, row, mail.VerifyEmail) }
+	if !movesOwn(identity.FromContext(ctx), old, row) {
+		if err := notify(); err != nil {
+			return err
+		}
+		return verify()
 	}
-	return row, s.sendLink(ctx, tx, row, mail.VerifyEmail)
+	if err := s.sendWithin(ctx, tx, changeMails, old, notify); err != nil {
+		return err
+	}
+	return s.sendWithin(ctx, tx, verificationMails, row, verify)
+}
+
+// sendWithin sends unless the account's address got as many mails as the limit
+// allows.
+func (s *Service) sendWithin(ctx context.Context, tx pgx.Tx, l throttle.Limit, to dbsqlc.User, send func() error) error {
+	err := s.limits.CountTx(ctx, tx, throttle.Key{Limit: l, Subject: emailSubject(to.Email)})
+	if errors.Is(err, throttle.ErrLimited) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return send()
 }

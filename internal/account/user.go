@@ -10,6 +10,7 @@ import (
 	"github.com/waypost/waypost/internal/account/commonpassword"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/textline"
 )
 
 // Bounds of an account's fields, in characters.
@@ -76,8 +77,11 @@ func (n NewUser) validate() error {
 func (n NewUser) profileProblems() map[string]string {
 	details := map[string]string{}
 	for field, v := range map[string]string{"first_name": n.FirstName, "last_name": n.LastName} {
-		if !within(v, MinName, MaxName) {
+		switch {
+		case !within(v, MinName, MaxName) || textline.Blank(v):
 			details[field] = fmt.Sprintf("Needs %d to %d characters.", MinName, MaxName)
+		case !textline.Valid(v):
+			details[field] = textline.Rule
 		}
 	}
 	if !validEmail(n.Email) {

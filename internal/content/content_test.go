@@ -185,6 +185,12 @@ func TestFieldsThatBreakARuleAreNamed(t *testing.T) {
 			t.Errorf("%s: %v with details %v", field, err, details)
 		}
 	}
+	for _, title := range []string{"two\nlines", "an escape \x1b[2J", "turned \u202eround", "\u2028", "\ufeffhidden"} {
+		_, err := f.CreatePost(t.Context(), content.NewPost{AuthorID: f.authors[0], Title: title, Body: title})
+		if details := detailsOf(err); len(details) != 1 || details["title"] == "" {
+			t.Errorf("title %+q: %v with details %v", title, err, details)
+		}
+	}
 	for field, filter := range map[string]content.Filter{"q": {Query: "\x00"}, "tag": {Tag: "\xff"}} {
 		if _, _, err := f.ListPosts(t.Context(), filter); detailsOf(err)[field] == "" {
 			t.Errorf("filter %s: %v", field, err)

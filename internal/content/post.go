@@ -9,6 +9,7 @@ import (
 
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/textline"
 )
 
 // Bounds of a post's fields, in characters.
@@ -40,8 +41,11 @@ type NewPost struct {
 
 func (n NewPost) validate() error {
 	details := map[string]string{}
-	if !within(n.Title, MaxTitle) {
+	switch {
+	case !within(n.Title, MaxTitle):
 		details["title"] = fmt.Sprintf("Needs 1 to %d characters.", MaxTitle)
+	case !textline.Valid(n.Title):
+		details["title"] = textline.Rule
 	}
 	if !within(n.Body, MaxBody) {
 		details["body"] = fmt.Sprintf("Needs 1 to %d characters.", MaxBody)

@@ -98,6 +98,12 @@ func (p Principal) Is(roles ...Role) bool {
 	return p.Kind == KindUser && slices.Contains(roles, p.Role)
 }
 
+// Administers reports whether p may act on others' accounts, on roles and on who
+// is active: an ADMIN who signed in, or an ADMIN's API token with scope admin.
+func (p Principal) Administers() bool {
+	return p.Is(Admin) && (p.TokenID == 0 || p.Scopes.Has(Administer))
+}
+
 type contextKey struct{}
 
 // NewContext returns ctx with p as its acting principal.

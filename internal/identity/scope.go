@@ -11,7 +11,8 @@ const (
 	Read Scope = "read"
 	// Write is to call operations that change something.
 	Write Scope = "write"
-	// Administer is wanted, besides Read or Write, by operations for ADMIN alone.
+	// Administer is wanted, besides Read or Write, by operations for ADMIN alone, and
+	// by what only an ADMIN does in others: see Principal.Administers.
 	Administer Scope = "admin"
 	// AI is to call language models, which costs money.
 	AI Scope = "ai"

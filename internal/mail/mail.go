@@ -10,6 +10,8 @@ import (
 	"text/template"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/internal/textline"
 )
 
 // Sender takes a message within tx. A driver that keeps messages in the database
@@ -102,6 +104,9 @@ func Compose(m Message) (string, string, error) {
 	body, err := template.New(string(m.Kind)).Parse("Hello {{.Name}},\n\n" + t.body + "\n")
 	if err != nil {
 		return "", "", fmt.Errorf("mail: %w", err)
+	}
+	if !textline.Valid(m.Name) { // stored before such names were refused
+		m.Name = "there"
 	}
 	var b strings.Builder
 	if err := body.Execute(&b, m); err != nil {

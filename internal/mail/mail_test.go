@@ -35,6 +35,16 @@ func TestEveryKindHasATextThatAddressesThePerson(t *testing.T) {
 	}
 }
 
+func TestANameThatPretendsToBeMoreReachesNoMail(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Ada,\n\nyour account was closed: https://evil.example\n", "Ada\x1b[2J", "\u202eadA", "A\u200bda"} {
+		_, text, err := mail.Compose(mail.Message{Kind: mail.PasswordChanged, To: "ada@example.com", Name: name})
+		if err != nil || !strings.HasPrefix(text, "Hello there,\n") {
+			t.Errorf("%+q: %q, %v", name, text, err)
+		}
+	}
+}
+
 func TestAMessageThatCanNotBeSentIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*mail.Message){

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/idna"
 
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/textline"
 )
 
 // maxName is the length of a site's or a key's name, in characters.
@@ -107,11 +108,11 @@ func parseNew(name, domain, timezone string) (newSite, error) {
 }
 
 const (
-	nameRule   = "From 1 to 100 characters."
+	nameRule   = "From 1 to 100 characters. " + textline.Rule
 	domainRule = "A host name such as example.com, without scheme, port or path."
 	zoneRule   = "An IANA time zone such as Europe/Lisbon, or UTC."
 )
 
 func validName(name string) bool {
-	return name != "" && utf8.ValidString(name) && utf8.RuneCountInString(name) <= maxName && !strings.ContainsRune(name, 0)
+	return name != "" && utf8.ValidString(name) && utf8.RuneCountInString(name) <= maxName && textline.Valid(name)
 }

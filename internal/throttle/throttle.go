@@ -96,26 +96,37 @@ func (s *Service) Count(ctx context.Context, keys ...Key) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	var longest time.Duration
+	var refused error // outlives the transaction, which must commit all the same
 	err := s.db.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		now := s.now()
-		for _, k := range inOrder(keys) {
-			row, err := s.q.LockThrottle(ctx, tx, k.Limit.Name, k.Subject, now)
-			if err != nil {
-				return err
-			}
-			if left := k.Limit.remaining(row, now); left > 0 {
-				longest = max(longest, left)
-				continue
-			}
-			if err := s.q.SetThrottle(ctx, tx, k.next(row, now)); err != nil {
-				return err
-			}
+		err := s.CountTx(ctx, tx, keys...)
+		if errors.Is(err, ErrLimited) {
+			refused, err = err, nil
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return err
+	}
+	return refused
+}
+
+// CountTx is Count in a transaction of the caller's: what is counted is undone
+// with it. It locks the keys until then.
+func (s *Service) CountTx(ctx context.Context, tx pgx.Tx, keys ...Key) error {
+	now := s.now()
+	var longest time.Duration
+	for _, k := range inOrder(keys) {
+		row, err := s.q.LockThrottle(ctx, tx, k.Limit.Name, k.Subject, now)
+		if err != nil {
+			return err
+		}
+		if left := k.Limit.remaining(row, now); left > 0 {
+			longest = max(longest, left)
+			continue
+		}
+		if err := s.q.SetThrottle(ctx, tx, k.next(row, now)); err != nil {
+			return err
+		}
 	}
 	return limited(longest)
 }

@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/pb33f/libopenapi-validator/config"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // binary is waypost, built once for the package.
@@ -87,13 +90,21 @@ func kin(t *testing.T, raw []byte) error {
 	return doc.Validate(t.Context())
 }
 
+var codePoint = regexp.MustCompile(`\\u([0-9A-Fa-f]{4})`)
+
+// compilePattern compiles a pattern in ECMA-262's syntax, which is that of JSON
+// Schema; unlike kin-openapi, libopenapi-validator takes Go's unless told.
+func compilePattern(pattern string) (jsonschema.Regexp, error) {
+	return regexp.Compile(codePoint.ReplaceAllString(pattern, `\x{$1}`))
+}
+
 func pb33f(t *testing.T, raw []byte) []string {
 	t.Helper()
 	doc, err := libopenapi.NewDocument(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, errs := validator.NewValidator(doc)
+	v, errs := validator.NewValidator(doc, config.WithRegexEngine(compilePattern))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

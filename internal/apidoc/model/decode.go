@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/textline"
 )
 
 // maxProblems bounds the answer to a hostile body.
@@ -142,7 +144,9 @@ func (c *check) text(r *rules, path string, raw json.RawMessage, target reflect.
 		c.report(path, "Must have at least %s.", count(*r.min, "character"))
 	case r.max != nil && n > *r.max:
 		c.report(path, "Must have at most %s.", count(*r.max, "character"))
-	case r.nonblank && !nonblankPattern.MatchString(text):
+	case r.line && !textline.Valid(text):
+		c.report(path, textline.Rule)
+	case r.nonblank && textline.Blank(text):
 		c.report(path, "Must have a character that is no white space.")
 	case r.email && !isEmail(text):
 		c.report(path, "Must be an e-mail address.")

@@ -31,6 +31,8 @@ type Sample struct {
 	Tags      []string   `json:"tags" model:"max=2,dive,min=1,max=3" example:"go,web"`
 	Note      *string    `json:"note" model:"max=5" example:"hm"`
 	Label     string     `json:"label" model:"nonblank,max=4,default=new" example:"new"`
+	Title     string     `json:"title" model:"line,max=4" example:"Hi"`
+	Nick      string     `json:"nick" model:"line,nonblank,max=4,default=ada" example:"ada"`
 	LiveAt    *time.Time `json:"live_at" example:"2026-01-02T15:04:05Z"`
 	Secret    string     `json:"-"`
 	CreatedAt time.Time  `json:"created_at" model:"auto" example:"2026-01-02T15:04:05Z"`
@@ -46,7 +48,7 @@ type seen struct {
 	has     []string
 }
 
-var stored = Sample{ID: 7, Name: "Before", Email: "b@example.com", State: "LIVE", Secret: "s", Tags: []string{"a"}, Label: "x", CreatedAt: time.Unix(1e9, 0).UTC()}
+var stored = Sample{ID: 7, Name: "Before", Email: "b@example.com", State: "LIVE", Secret: "s", Tags: []string{"a"}, Label: "x", Nick: "x", CreatedAt: time.Unix(1e9, 0).UTC()}
 
 // serve registers one operation for each typed body. The channel-free last is
 // what the handlers saw; each test has its own API.
@@ -126,7 +128,7 @@ func TestCreateGivesTheDecodedValueWithDefaults(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	at := time.Date(2026, 1, 2, 14, 4, 5, 0, time.UTC)
-	want := Sample{Name: "Ada", Email: "ada@example.com", State: "DRAFT", Active: true, Rank: 2, Score: 0.01, Tags: []string{"go"}, Label: "new", LiveAt: &at}
+	want := Sample{Name: "Ada", Email: "ada@example.com", State: "DRAFT", Active: true, Rank: 2, Score: 0.01, Tags: []string{"go"}, Label: "new", Nick: "ada", LiveAt: &at}
 	if diff := cmp.Diff(want, *last.created); diff != "" {
 		t.Error(diff)
 	}
@@ -315,6 +317,7 @@ func compile(t testing.TB, r huma.Registry, name string) *jsonschema.Schema {
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
+	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) { return CompilePattern(p) })
 	if err := c.AddResource("doc.json", doc); err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +332,7 @@ func TestTheThreeSchemasSayWhatTheTagsSay(t *testing.T) {
 	t.Parallel()
 	api, _ := serve(t)
 	schemas := api.OpenAPI().Components.Schemas.Map()
-	if diff := cmp.Diff([]string{"id", "name", "email", "state", "active", "rank", "score", "tags", "note", "label", "live_at", "created_at"}, schemas["Sample"].Required); diff != "" {
+	if diff := cmp.Diff([]string{"id", "name", "email", "state", "active", "rank", "score", "tags", "note", "label", "title", "nick", "live_at", "created_at"}, schemas["Sample"].Required); diff != "" {
 		t.Error("Sample requires", diff)
 	}
 	if diff := cmp.Diff([]string{"name", "email"}, schemas["CreateSample"].Required); diff != "" {
@@ -360,5 +363,49 @@ func TestTheThreeSchemasSayWhatTheTagsSay(t *testing.T) {
 	body := api.OpenAPI().Paths["/samples"].Post.RequestBody.Content["application/json"].Schema
 	if raw, _ := json.Marshal(body); string(raw) != `{"$ref":"#/components/schemas/CreateSample"}` {
 		t.Errorf("body schema %s", raw)
+	}
+}
+
+// Patterns are printed into the source code of clients, where a raw line separator
+// ends a line.
+func TestPatternsArePrintable(t *testing.T) {
+	t.Parallel()
+	api, _ := serve(t)
+	found := 0
+	for name, schema := range api.OpenAPI().Components.Schemas.Map() {
+		for field, property := range schema.Properties {
+			if property.Pattern == "" {
+				continue
+			}
+			found++
+			if i := strings.IndexFunc(property.Pattern, func(r rune) bool { return r < ' ' || r > '~' }); i >= 0 {
+				t.Errorf("%s.%s has a raw character at %d: %+q", name, field, i, property.Pattern)
+			}
+			if _, err := CompilePattern(property.Pattern); err != nil {
+				t.Errorf("%s.%s: %v", name, field, err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("there is no pattern")
+	}
+}
+
+// What was stored before there was the rule is still read, and read by clients that
+// check answers.
+func TestAResponseMayHoldWhatNoRequestMay(t *testing.T) {
+	t.Parallel()
+	api, _ := serve(t)
+	schemas := api.OpenAPI().Components.Schemas.Map()
+	for _, field := range []string{"title", "nick"} {
+		for name, want := range map[string]bool{"Sample": true, "CreateSample": false, "UpdateSample": false} {
+			pattern, err := CompilePattern(schemas[name].Properties[field].Pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := pattern.MatchString("a\nb"); got != want {
+				t.Errorf("%s.%s takes two lines: %v, want %v", name, field, got, want)
+			}
+		}
 	}
 }

@@ -39,7 +39,7 @@ func values(t *rapid.T, label string) string {
 	case 8:
 		return text(rapid.SampledFrom([]string{"ä😀", "a b@c.d", "a@b", "a@-b.c", "a@b-.c", "a.@b.c", ".a@b.c", "a..b@c.d", `"q"@b.c`, "a@[1.2.3.4]", "a@b..c", "o'neil+x@b.c"}).Draw(t, label))
 	case 9:
-		return text(rapid.StringOfN(rapid.SampledFrom([]rune(" \t\v\r\n\u001c\u0085\u00a0\u1680\u180e\u2003\u200b\u2028\u202f\u205f\u3000\ufeffx")), 0, 4, -1).Draw(t, label))
+		return text(rapid.StringOfN(rapid.SampledFrom([]rune(" \t\v\r\n\u001c\u001f\u007e\u007f\u0085\u009f\u00a0\u1680\u180e\u2003\u200a\u200b\u200c\u200d\u2027\u2028\u202e\u202f\u205f\u2065\u2066\u2069\u206a\u3000\ufeff😀x")), 0, 4, -1).Draw(t, label))
 	default:
 		return rapid.SampledFrom([]string{`"Ada"`, `"ada@example.com"`, `"LIVE"`, "true", "1", `["go"]`, `"hm"`, `"2026-01-02T15:04:05.123456Z"`}).Draw(t, label)
 	}
@@ -49,7 +49,7 @@ func values(t *rapid.T, label string) string {
 // wrong in one place only.
 var good = map[string]string{
 	"id": "7", "name": `"Ada"`, "email": `"ada@example.com"`, "state": `"LIVE"`, "active": "false", "rank": "2", "small": "3", "score": "0.5",
-	"tags": `["go"]`, "note": `"hm"`, "label": `"new"`, "live_at": `"2026-01-02T15:04:05Z"`, "created_at": `"2026-01-02T15:04:05Z"`,
+	"tags": `["go"]`, "note": `"hm"`, "label": `"new"`, "title": `"Hi"`, "nick": `"ada"`, "live_at": `"2026-01-02T15:04:05Z"`, "created_at": `"2026-01-02T15:04:05Z"`,
 }
 
 func bodies(t *rapid.T) string {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/waypost/waypost/internal/textline"
 )
 
 // emailForm is RFC 5321's Dot-string "@" Domain, as a pattern that RE2 and
@@ -27,11 +29,23 @@ const (
 
 var emailPattern = regexp.MustCompile(emailForm)
 
-// nonblankForm is text with a character that is no white space, of which ECMA-262
-// and RE2 each have their own idea in \s: these are Unicode's.
-const nonblankForm = "^[^\\x00]*[^\\x00\\t-\\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000][^\\x00]*$"
+// Text with a character that is no white space, of which ECMA-262 and RE2 each
+// have their own idea in \s: these are Unicode's. lineForm and namedForm are one
+// line of text, and one that is not blank.
+const (
+	nonblankForm = `^[^\x00]*[^\x00\x09-\x0D\x85\u2028\u2029` + textline.Spaces + `][^\x00]*$`
+	lineForm     = `^[^` + textline.Refused + `]*$`
+	namedForm    = `^[^` + textline.Refused + `]*[^` + textline.Refused + textline.Spaces + `][^` + textline.Refused + `]*$`
+)
 
-var nonblankPattern = regexp.MustCompile(nonblankForm)
+var codePoint = regexp.MustCompile(`\\u([0-9A-F]{4})`)
+
+// CompilePattern compiles a pattern as the schemas carry it: in the syntax of
+// ECMA-262, in which JSON Schema wants it, and which writes a code point in another
+// way than RE2.
+func CompilePattern(pattern string) (*regexp.Regexp, error) {
+	return regexp.Compile(codePoint.ReplaceAllString(pattern, `\x{$1}`))
+}
 
 const maxLocalPart = 64 // RFC 5321, section 4.5.3.1.1
 

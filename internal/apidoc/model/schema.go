@@ -102,12 +102,11 @@ func (s *shape) schema(v variant) *huma.Schema {
 	if len(example) > 0 {
 		out.Examples = []any{maps.Clone(example)}
 	}
-	out.PrecomputeMessages()
 	return out
 }
 
 func (f *field) schema(v variant) *huma.Schema {
-	out := f.rules.schema()
+	out := f.rules.schema(v)
 	out.Description = f.doc
 	if f.unique {
 		out.Description = strings.TrimSpace(f.doc + " Unique.")
@@ -122,7 +121,7 @@ func (f *field) schema(v variant) *huma.Schema {
 	return out
 }
 
-func (r *rules) schema() *huma.Schema {
+func (r *rules) schema(v variant) *huma.Schema {
 	out := &huma.Schema{Nullable: r.nullable}
 	switch r.kind {
 	case kindString:
@@ -138,6 +137,12 @@ func (r *rules) schema() *huma.Schema {
 			}
 		case r.email:
 			out.Format, out.Pattern = "email", emailForm
+		case r.line && v == full: // what was stored before there was the rule may break it
+			out.Pattern = noNUL
+		case r.line && r.nonblank:
+			out.Pattern = namedForm
+		case r.line:
+			out.Pattern = lineForm
 		case r.nonblank:
 			out.Pattern = nonblankForm
 		default:
@@ -154,7 +159,7 @@ func (r *rules) schema() *huma.Schema {
 	case kindTime:
 		out.Type, out.Format, out.Pattern = huma.TypeString, "date-time", fourDigitYear
 	case kindArray:
-		out.Type, out.Items = huma.TypeArray, r.item.schema()
+		out.Type, out.Items = huma.TypeArray, r.item.schema(v)
 		out.MinItems, out.MaxItems = whole(r.min), whole(r.max)
 	}
 	return out

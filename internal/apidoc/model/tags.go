@@ -38,6 +38,7 @@ type rules struct {
 	oneOf    []string
 	email    bool
 	nonblank bool
+	line     bool
 	item     *rules // of kindArray
 }
 
@@ -212,6 +213,8 @@ func (r *rules) read(key, value string) error {
 		r.oneOf = strings.Fields(value)
 	case key == "nonblank" && r.kind == kindString:
 		r.nonblank = true
+	case key == "line" && r.kind == kindString:
+		r.line = true
 	case key == "email" && r.kind == kindString:
 		r.email = true
 		if limit := float64(maxEmailLength); r.max == nil {

@@ -1,0 +1,59 @@
+package textline_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/waypost/waypost/internal/textline"
+)
+
+// class compiles the inside of a character class, whose escapes RE2 writes in
+// another way.
+func class(inside string) *regexp.Regexp {
+	return regexp.MustCompile(`^[` + regexp.MustCompile(`\\u([0-9A-F]{4})`).ReplaceAllString(inside, `\x{$1}`) + `]$`)
+}
+
+func TestTheClassesSayOfEveryCharacterWhatTheFunctionsDo(t *testing.T) {
+	t.Parallel()
+	refused, spaces := class(textline.Refused), class(textline.Spaces)
+	for r := range rune(unicode.MaxRune + 1) {
+		if r >= 0xD800 && r <= 0xDFFF { // no text has surrogates
+			continue
+		}
+		s := string(r)
+		if got := textline.Valid(s); got == refused.MatchString(s) {
+			t.Errorf("%U: valid is %v, and the class says otherwise", r, got)
+		}
+		if got, want := spaces.MatchString(s), textline.Blank(s) && textline.Valid(s); got != want {
+			t.Errorf("%U: is among the spaces: %v, want %v", r, got, want)
+		}
+	}
+}
+
+func TestNamesOfAllScriptsStay(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"Ada", "Zoë", "O'Neil-Mc Gregor", "李小龍", "محمد", "علی\u200cرضا", "क्\u200dष", "👩\u200d🚀", "Дмитрий", "a\u00adb", "\u200eAda", "e\u0301",
+	} {
+		if !textline.Valid(name) {
+			t.Errorf("%+q is refused", name)
+		}
+	}
+	for _, name := range []string{
+		"Ada\n", "Ada\r\nYour account: https://evil.example", "\tAda", "Ada\x1b[2J", "\x00", "a\u007f", "a\u0085b", "a\u009b31m", "a\u200bb",
+		"a\u2028b", "a\u2029b", "\u202agpj", "\u202egpj.exe", "\u2066a", "a\u2069", "\ufeffa",
+	} {
+		if textline.Valid(name) {
+			t.Errorf("%+q is taken", name)
+		}
+	}
+}
+
+func TestTheClassesHoldNoRawCharacters(t *testing.T) {
+	t.Parallel()
+	if raw := strings.IndexFunc(textline.Refused+textline.Spaces, func(r rune) bool { return r <= ' ' || r > '~' }); raw >= 0 {
+		t.Errorf("at %d", raw)
+	}
+}
