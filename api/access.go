@@ -139,8 +139,8 @@ func (a Access) scopes(method string) []identity.Scope {
 	return list
 }
 
-// othersScopes are those that an ADMIN's API token needs for others' accounts;
-// nil where they are scopes.
+// othersScopes are those that an ADMIN's API token needs for others' accounts; nil
+// for an operation that is not about accounts.
 func (a Access) othersScopes(method string) []identity.Scope {
 	if !a.accounts {
 		return nil

@@ -16,9 +16,10 @@ import (
 
 // UserService keeps accounts. List returns up to f.Limit of them and, when asked,
 // how many match. Find, Update and Delete return account.ErrNotFound, also to who
-// may not know of the account; Find and Update account.ErrTokenScope; Invite and Update account.ErrEmailTaken; Update
-// and Delete account.ErrLastAdmin; Update account.ErrReauthenticate and
-// throttle.ErrLimited; all but Find and Delete validation faults.
+// may not know of the account; Find and Update account.ErrTokenScope; Invite and
+// Update account.ErrEmailTaken; Update and Delete account.ErrLastAdmin; Update
+// account.ErrReauthenticate and throttle.ErrLimited; all but Find and Delete
+// validation faults.
 type UserService interface {
 	List(ctx context.Context, f account.Filter) ([]account.User, *int64, error)
 	Find(ctx context.Context, id int64) (account.User, error)
@@ -196,7 +197,8 @@ func registerUserUpdate(a huma.API, s UserService, method string) {
 		Summary:     summary,
 		Description: "Takes the account in full or in part: absent fields stay. An ADMIN changes every account; others their own, " +
 			"whose role and active they may repeat but not change. One's own e-mail address takes a sign-in of the last quarter of an hour " +
-			"and changes at most ten times in an hour, tries with a taken address included; another address is to be verified anew. Deactivation ends the account's sessions. The last active ADMIN stays one.",
+			"and changes at most ten times in an hour, tries with a taken address included; another address is to be verified anew. " +
+			"Deactivation ends the account's sessions. The last active ADMIN stays one.",
 		Tags: []string{tagUsers},
 	}, signedIn().ofAccounts(), account.ErrNotFound, account.ErrEmailTaken, account.ErrLastAdmin, account.ErrReauthenticate, errThrottled), export.Variant{
 		Parameters: map[string]string{"id": "{{userId}}"}, Body: map[string]any{"email": "ada+{{$guid}}@example.com"},

@@ -53,12 +53,11 @@ func administers(p identity.Principal) bool {
 // Update changes an account for its holder, an ADMIN or the system. The holder
 // may repeat role and active but not change them, and needs to have signed in of
 // late for another address, of which emailChanges are allowed, taken ones
-// included. Another address must be verified anew; a deactivated
-// account's sessions end. An ADMIN's API token needs scope admin for others'
-// accounts, and to change a role or who is active, its owner's included. It
-// returns ErrNotFound, also for somebody else's account, ErrTokenScope,
-// ErrEmailTaken, ErrLastAdmin, ErrReauthenticate, throttle.ErrLimited, or a
-// validation fault keyed by field.
+// included. Another address must be verified anew; a deactivated account's
+// sessions end. An ADMIN's API token needs scope admin for others' accounts, and
+// to change a role or who is active, its owner's included. It returns ErrNotFound,
+// also for somebody else's account, ErrTokenScope, ErrEmailTaken, ErrLastAdmin,
+// ErrReauthenticate, throttle.ErrLimited, or a validation fault keyed by field.
 func (s *Service) Update(ctx context.Context, id int64, c Change) (User, error) {
 	p := identity.FromContext(ctx)
 	if err := admit(p, id); err != nil {
