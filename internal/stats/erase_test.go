@@ -180,3 +180,57 @@ func TestAnImportStopsWhenItsSiteIsErased(t *testing.T) {
 		t.Errorf("the import ended with %v", err)
 	}
 }
+
+// A process that was killed may have left a transaction that still deletes.
+func TestTwoErasuresAtOnceLeaveNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "UTC", reportedNow)
+	b.fill(b.site)
+	e, err := NewEraser(EraserOptions{DB: b.db, Queue: &jobList{}, Now: b.clock.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := identity.NewContext(t.Context(), identity.System("test"))
+	if err := e.DeleteSite(ctx, b.site.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.set(reportedNow.Add(settleTime))
+	tx, err := b.db.Pool().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The rows that the other erasure takes first.
+	if _, err := tx.Exec(t.Context(), `delete from events where site_id = $1 and id in (select id from events where site_id = $1 order by occurred_at, id limit 5000)`, b.site.ID); err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		wait time.Duration
+		err  error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		wait, err := e.Erase(ctx, b.site.ID)
+		ended <- result{wait, err}
+	}()
+	for b.int(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'delete from events%'`) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first := <-ended
+	if first.err != nil {
+		t.Fatal(first.err)
+	}
+	if left := b.rowsOf(b.site); first.wait == 0 && len(left) > 0 {
+		t.Fatalf("the site is gone and its rows are not: %v", left)
+	}
+	for wait := first.wait; wait > 0; {
+		if wait, err = e.Erase(ctx, b.site.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := b.rowsOf(b.site); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
