@@ -44,7 +44,7 @@ func (d *DB) InSnapshot(ctx context.Context, fn func(ctx context.Context, tx pgx
 // gives it one processor.
 func (d *DB) InLimitedSnapshot(ctx context.Context, limit time.Duration, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	const afterUs = time.Second
-	return d.inTx(ctx, beginReading(fmt.Sprintf("begin isolation level repeatable read read only; set local statement_timeout = %d; set local max_parallel_workers_per_gather = 0",
+	return d.inTx(ctx, beginReading(fmt.Sprintf("begin isolation level repeatable read read only; set local statement_timeout = %d; set local max_parallel_workers_per_gather = 0; set local work_mem = '64MB'",
 		(limit+afterUs).Milliseconds())), fn)
 }
 

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	neighbourConns = 32 // for deliveries, and as many for hits
-	questioners    = 40 // who ask at the same time
+	neighbourConns = 32  // that saturate with deliveries, beside as many with hits: 64 as elsewhere
+	pacedConns     = 256 // at a given rate: many senders, each of whom seldom sends
+	questioners    = 40  // who ask at the same time
 	// neighbourTimes and neighbourFloor bound the p99 of deliveries and hits beside
 	// questions: the larger of so many times the p99 without them, and this.
 	neighbourTimes = 2
@@ -113,9 +114,18 @@ func (w *world) together(ctx context.Context, s loadedSite, d time.Duration, per
 	var senders sync.WaitGroup
 	started := time.Now()
 	for _, k := range kinds {
-		for i := range neighbourConns {
+		conns := neighbourConns
+		if perSecond[k.name] > 0 {
+			conns = pacedConns
+		}
+		for i := range conns {
 			senders.Go(func() {
-				times, refused, err := w.pace(ctx, func(conn net.Conn) func() error { return k.make(conn, uint64(i)) }, started, d, perSecond[k.name]/neighbourConns, i)
+				var interval time.Duration
+				if perSecond[k.name] > 0 {
+					interval = time.Duration(float64(time.Second) * float64(conns) / perSecond[k.name])
+				}
+				due := started.Add(interval * time.Duration(i) / time.Duration(conns))
+				times, refused, err := w.pace(ctx, func(conn net.Conn) func() error { return k.make(conn, uint64(i)) }, due, interval, started.Add(d))
 				mu.Lock()
 				defer mu.Unlock()
 				took[k.name], errs = append(took[k.name], times...), append(errs, err)
@@ -138,10 +148,10 @@ func (w *world) together(ctx context.Context, s loadedSite, d time.Duration, per
 	return of, errors.Join(errs...)
 }
 
-// pace sends over one connection, perSecond requests or as many as are answered.
-// A request's time counts from when it was due: one that waits for another before
-// it is late too.
-func (w *world) pace(ctx context.Context, make func(net.Conn) func() error, started time.Time, d time.Duration, perSecond float64, i int) ([]time.Duration, int, error) {
+// pace sends over one connection, each request when it is due or, without an
+// interval, when the last was answered. A request's time counts from when it was
+// due: one that waits for another before it is late too.
+func (w *world) pace(ctx context.Context, make func(net.Conn) func() error, due time.Time, interval time.Duration, until time.Time) ([]time.Duration, int, error) {
 	conn, err := w.dial(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -150,17 +160,12 @@ func (w *world) pace(ctx context.Context, make func(net.Conn) func() error, star
 	once := make(conn)
 	var took []time.Duration
 	refused := 0
-	due := time.Now()
-	interval := time.Duration(0)
-	if perSecond > 0 {
-		interval = time.Duration(float64(time.Second) / perSecond)
-		due = started.Add(interval * time.Duration(i) / neighbourConns)
-	}
-	for due.Before(started.Add(d)) {
+	for due.Before(until) {
 		time.Sleep(time.Until(due))
+		sent := time.Now()
 		switch err := once(); {
 		case err == nil:
-			took = append(took, time.Since(due))
+			took = append(took, time.Since(sent))
 		case errors.As(err, new(refusal)):
 			refused++
 		default:

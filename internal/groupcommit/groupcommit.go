@@ -1,7 +1,6 @@
 // Package groupcommit lets concurrent writers share transactions: what waits
 // while one batch is being committed becomes the next batch, and each caller is
-// answered only after its batch's COMMIT. There is no timer, so a lone caller
-// waits for nobody.
+// answered only after its batch's COMMIT. A lone caller waits for nobody.
 package groupcommit
 
 import (
@@ -41,6 +40,13 @@ type Options[T any] struct {
 	// MaxBatchBytes and MaxQueuedBytes bound the sums of Size; defaults 8 MiB and
 	// 64 MiB. An item above a limit goes alone.
 	MaxBatchBytes, MaxQueuedBytes int
+	// Gap is the least time between the starts of two batches, unless GapBatch items
+	// wait: so that under load more of them share a transaction, which leaves more of
+	// the processors to others. Who comes after a pause waits for nobody. 0 leaves it
+	// off.
+	Gap time.Duration
+	// GapBatch is the number of items that end a gap; default 16.
+	GapBatch int
 	// FlushTimeout bounds one call of Flush; default 5 s.
 	FlushTimeout time.Duration
 	// MaxWait refuses new items while the oldest that waits has done so for longer:
@@ -63,6 +69,7 @@ func (o Options[T]) withDefaults() Options[T] {
 	orDefault(&o.Flushers, 2)
 	orDefault(&o.MaxBatch, 128)
 	orDefault(&o.MaxQueued, 1024)
+	orDefault(&o.GapBatch, 16)
 	orDefault(&o.MaxBatchBytes, 8<<20)
 	orDefault(&o.MaxQueuedBytes, 64<<20)
 	if o.Size == nil {
@@ -97,6 +104,7 @@ type Group[T, R any] struct {
 	queue   []*entry[T, R]
 	bytes   int // sum of the queued entries' sizes
 	closed  bool
+	next    time.Time // when the next batch may start
 }
 
 type entry[T, R any] struct {
@@ -217,8 +225,21 @@ func (g *Group[T, R]) run() {
 func (g *Group[T, R]) take() []*entry[T, R] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for len(g.queue) == 0 && !g.closed {
-		g.arrived.Wait()
+	for {
+		for len(g.queue) == 0 && !g.closed {
+			g.arrived.Wait()
+		}
+		wait := g.next.Sub(g.o.Now())
+		if wait <= 0 || g.closed || len(g.queue) >= g.o.GapBatch {
+			break
+		}
+		// Meanwhile the other flushers may take what waits.
+		g.mu.Unlock()
+		time.Sleep(wait)
+		g.mu.Lock()
+	}
+	if g.o.Gap > 0 {
+		g.next = g.o.Now().Add(g.o.Gap)
 	}
 	n, bytes := 0, 0
 	for n < min(len(g.queue), g.o.MaxBatch) && (n == 0 || bytes+g.queue[n].size <= g.o.MaxBatchBytes) {

@@ -352,3 +352,46 @@ func TestWhatWouldWaitTooLongIsRefusedAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A gap makes those who come close together share a batch, and delays nobody who
+// comes after a pause.
+func TestAGapGathersTheFewAndDelaysNoLoneCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var batches []int
+		g := groupcommit.New(groupcommit.Options[int]{Gap: 10 * time.Millisecond, GapBatch: 4}, func(_ context.Context, items []int) ([]int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			batches = append(batches, len(items))
+			return items, nil
+		})
+		defer func() { _ = g.Close(t.Context()) }()
+		submit := func(callers int) time.Duration {
+			began := time.Now()
+			var all sync.WaitGroup
+			for n := range callers {
+				all.Go(func() {
+					if _, err := g.Submit(t.Context(), n); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			return time.Since(began)
+		}
+		for range 3 {
+			if took := submit(1); took != 0 {
+				t.Errorf("a lone caller waited %v", took)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		submit(1)
+		if took := submit(3); took != 10*time.Millisecond {
+			t.Errorf("three who came right after a batch waited %v, want the gap", took)
+		}
+		if diff := cmp.Diff([]int{1, 1, 1, 1, 3}, batches); diff != "" {
+			t.Errorf("batches: %s", diff)
+		}
+	})
+}

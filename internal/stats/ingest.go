@@ -78,6 +78,8 @@ func (o IngesterOptions) withDefaults() IngesterOptions {
 const (
 	// collectBatch is the most hits that share one transaction of Collect.
 	collectBatch = 512
+	// collectGap is the least time between two transactions of few hits.
+	collectGap = 8 * time.Millisecond
 	// maxQueueWait refuses hits while an earlier one has waited for longer to be stored.
 	maxQueueWait = time.Second
 	// closeTimeout is how long Close waits for hits already accepted.
@@ -104,7 +106,7 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 	if i.write, err = newRecorder(i.o.DB, i.o.Sites, i.o.Now, i.o.Random, i.o.SessionGap); err != nil {
 		return nil, err
 	}
-	i.collect = groupcommit.New(groupcommit.Options[event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, MaxWait: maxQueueWait, Size: eventSize}, i.flush)
+	i.collect = groupcommit.New(groupcommit.Options[event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, MaxWait: maxQueueWait, Gap: collectGap, Size: eventSize}, i.flush)
 	// One more flusher than there is by default: a batch is large, and another can be
 	// sent while one waits for the visitors that it shares with a third.
 	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{

@@ -148,6 +148,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// batchGap is the least time between two transactions of few deliveries or outcomes.
+const batchGap = 3 * time.Millisecond
+
 // Receiver takes deliveries in and has them handled. It is safe for concurrent
 // use, and for several instances on one database.
 type Receiver struct {
@@ -181,10 +184,10 @@ func NewReceiver(o Options) (*Receiver, error) {
 		return nil, fmt.Errorf("webhook: metrics: %w", err)
 	}
 	r.rejected = newRejectedLog(o, func(n int) { r.metrics.dropped.Add(float64(n)) })
-	arrivals := groupcommit.Options[row]{Size: row.size, FlushTimeout: o.StoreTimeout, MaxWait: o.MaxQueueWait}
+	arrivals := groupcommit.Options[row]{Size: row.size, Gap: batchGap, FlushTimeout: o.StoreTimeout, MaxWait: o.MaxQueueWait}
 	r.arrivals = groupcommit.New(arrivals, r.store.insert)
 	r.forwards = groupcommit.New(arrivals, r.store.insertForJobs)
-	r.outcomes = groupcommit.New(groupcommit.Options[outcome]{FlushTimeout: o.StoreTimeout}, r.store.record)
+	r.outcomes = groupcommit.New(groupcommit.Options[outcome]{Gap: batchGap, FlushTimeout: o.StoreTimeout}, r.store.record)
 	return r, nil
 }
 
