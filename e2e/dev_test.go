@@ -44,7 +44,7 @@ func TestDevKeepsItsDataThroughAStopAndAKill(t *testing.T) {
 
 	// A database that a dev made before there was a mark goes on as dev's.
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", `. "$0/dev.env"; exec "$1" --set=ON_ERROR_STOP=1 "$PSQL_URL" -c "update installation set dev_since = null where dev_since is not null"`, dir, dbtest.Program(t, "psql"))
-	if code, out, errOut := run(t, cmd, nil, ""); code != 0 || !strings.Contains(out, "UPDATE 1") {
+	if code, out, errOut := runToEnd(t, cmd, nil, ""); code != 0 || !strings.Contains(out, "UPDATE 1") {
 		t.Errorf("psql with PSQL_URL: exit %d, %q %q", code, out, errOut)
 	}
 
@@ -81,7 +81,7 @@ func TestDevKeepsItsDataThroughAStopAndAKill(t *testing.T) {
 	}
 	cmd = exec.CommandContext(t.Context(), binary, "site", "list")
 	cmd.Dir = filepath.Dir(dir)
-	code, out, errOut = run(t, cmd, nil, "")
+	code, out, errOut = runToEnd(t, cmd, nil, "")
 	if code != 0 || !strings.Contains(out, values["ANALYTICS_SITE_KEY"]) || !strings.Contains(errOut, "Database: private PostgreSQL in "+dir) {
 		t.Errorf("a command beside .waypost: exit %d, %q %q", code, out, errOut)
 	}

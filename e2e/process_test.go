@@ -212,12 +212,12 @@ func (p *process) waitFor(t *testing.T, what string, done func() bool) {
 // command runs waypost to its end and returns its exit code and output.
 func command(t *testing.T, env []string, stdin string, args ...string) (int, string, string) {
 	t.Helper()
-	return run(t, exec.CommandContext(t.Context(), binary, args...), env, stdin)
+	return runToEnd(t, exec.CommandContext(t.Context(), binary, args...), env, stdin)
 }
 
-// run runs a program to its end, in an empty directory unless it has one, and
+// runToEnd runs a program to its end, in an empty directory unless it has one, and
 // returns its exit code and output.
-func run(t *testing.T, cmd *exec.Cmd, env []string, stdin string) (int, string, string) {
+func runToEnd(t *testing.T, cmd *exec.Cmd, env []string, stdin string) (int, string, string) {
 	t.Helper()
 	cmd.Env = environment(env...)
 	if cmd.Dir == "" {

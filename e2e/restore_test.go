@@ -75,7 +75,7 @@ func TestTheGuideToBackupsRestoresOntoANewServer(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "sh", "-euc", script)
 		cmd.Dir = here
-		if code, out, errOut := run(t, cmd, append(env, "PATH="+path), ""); code != 0 {
+		if code, out, errOut := runToEnd(t, cmd, append(env, "PATH="+path), ""); code != 0 {
 			t.Fatalf("%s\nexit %d\n%s%s", script, code, out, errOut)
 		}
 	}

@@ -131,7 +131,7 @@ func TestARollingUpgradeLosesNoRequest(t *testing.T) {
 	owner := []string{"DATABASE_URL=" + urls.App, "WAYPOST_DATABASE_OWNER_URL=" + urls.Owner}
 	migrate := func(program string) (int, string, string) {
 		t.Helper()
-		return run(t, exec.CommandContext(t.Context(), program, "migrate", "up"), owner, "")
+		return runToEnd(t, exec.CommandContext(t.Context(), program, "migrate", "up"), owner, "")
 	}
 
 	var r rotation

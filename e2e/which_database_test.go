@@ -40,7 +40,7 @@ func TestACommandWorksOnOneDatabaseThatItNames(t *testing.T) {
 			cmd.Dir = t.TempDir()
 			removeServer(t, filepath.Join(cmd.Dir, ".waypost")) // if it made one
 			removeServer(t, filepath.Join(cmd.Dir, "here"))
-			code, out, errOut := run(t, cmd, c.env, "a password of theirs\n")
+			code, out, errOut := runToEnd(t, cmd, c.env, "a password of theirs\n")
 			if code != c.code || c.code != 0 && out != "" || strings.Contains(out, "Database:") || strings.Contains(errOut, "hunter2") {
 				t.Errorf("exit %d, stdout %q, stderr %q; want exit %d", code, out, errOut, c.code)
 			}
