@@ -20,8 +20,8 @@ var ErrBusy = fault.New(fault.Unavailable, fault.CodeBusy, "The service has too 
 const waitingPerConn = 64
 
 // acquire takes a connection out of the pool. Where the pool's waits are bounded it
-// returns ErrBusy when none became free, and ErrUnavailable when there is none at
-// all, since then none can be made.
+// returns ErrBusy when none became free, and ErrSlow when there is none at all, since
+// then one was being made.
 func (d *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	defer d.waiting.Add(-1)
 	waiting := d.waiting.Add(1)
@@ -39,7 +39,7 @@ func (d *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		return conn, err
 	}
 	if s := d.pool.Stat(); s.AcquiredConns()+s.IdleConns() == 0 {
-		return nil, ErrUnavailable.Because(err)
+		return nil, ErrSlow.Because(err)
 	}
 	d.refused.Add(1)
 	return nil, ErrBusy.Because(err)

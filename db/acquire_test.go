@@ -158,6 +158,17 @@ func TestAllAreasTogetherKeepToTheirNumberOfConnections(t *testing.T) {
 	}
 }
 
+// On a busy machine a connection takes longer to make than a request waits for one.
+func TestEveryAreaHasAConnectionFromTheStart(t *testing.T) {
+	t.Parallel()
+	a := openAreas(t, dbtest.NewURL(t).App, db.LeastConns())
+	for area, d := range a.All() {
+		if n := d.Pool().Stat().TotalConns(); n == 0 {
+			t.Errorf("%s has none", area)
+		}
+	}
+}
+
 // What nobody waits for any more must not go on in the database.
 func TestAQuestionWhoseAskerLeftIsCancelledInTheDatabase(t *testing.T) {
 	t.Parallel()

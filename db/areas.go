@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -87,8 +88,7 @@ func divide(n int32) ([]int32, error) {
 }
 
 // OpenAreas opens the pools of all areas, whose connections together are at most
-// o.MaxConns, and proves that one connection can be made. MaxWait is each area's
-// own.
+// o.MaxConns, with one connection in each, which is kept. MaxWait is each area's own.
 func OpenAreas(ctx context.Context, o Options) (Areas, error) {
 	parts, err := divide(o.MaxConns)
 	if err != nil {
@@ -97,7 +97,7 @@ func OpenAreas(ctx context.Context, o Options) (Areas, error) {
 	var a Areas
 	for i, s := range shares {
 		of := o
-		of.MaxConns = parts[i]
+		of.MaxConns, of.MinConns = parts[i], 1
 		s.options(&of)
 		d, err := prepare(ctx, of)
 		if err != nil {
@@ -106,11 +106,25 @@ func OpenAreas(ctx context.Context, o Options) (Areas, error) {
 		}
 		*s.pool(&a) = d
 	}
-	if err := a.Requests.prove(ctx); err != nil {
+	if err := a.prove(ctx); err != nil {
 		a.Close()
 		return Areas{}, err
 	}
 	return a, nil
+}
+
+// prove makes a connection in each area: the first request of one would else wait for
+// it, and on a busy machine in vain.
+func (a *Areas) prove(ctx context.Context) error {
+	errs := make(chan error, len(shares))
+	for _, s := range shares {
+		go func() { errs <- (*s.pool(a)).prove(ctx) }()
+	}
+	var failed error
+	for range shares {
+		failed = cmp.Or(failed, <-errs)
+	}
+	return failed
 }
 
 // Close closes all pools that were opened.

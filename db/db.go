@@ -30,6 +30,8 @@ type Options struct {
 	URL string
 	// MaxConns bounds the pool; 0 keeps pgx's default (the larger of 4 and the CPUs).
 	MaxConns int32
+	// MinConns is how many connections are kept though nobody needs them.
+	MinConns int32
 	// MaxWait bounds the wait for a connection; 0 leaves it to the caller's context.
 	MaxWait time.Duration
 	// CancelQueries makes the end of a context cancel the statement in the database,
@@ -93,6 +95,7 @@ func prepare(ctx context.Context, o Options) (*DB, error) {
 			return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelTime}
 		}
 	}
+	cfg.MinConns = o.MinConns
 	cfg.MaxConnLifetime = time.Hour
 	cfg.MaxConnLifetimeJitter = 5 * time.Minute
 	params := cfg.ConnConfig.RuntimeParams
