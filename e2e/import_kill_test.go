@@ -166,7 +166,8 @@ func TestAnErasureThatIsKilledIsCompleted(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	for round, table := range []string{"events", "imported_lines", "session_heads", "sessions"} {
-		unlock := lockLast(t, urls.Owner, table, gone)
+		// Its erasure waits for one of the site's rows in that table.
+		unlock := lock(t, urls.Owner, `select from `+table+` where site_id = $1 limit 1 for update`, gone)
 		erasing := func() bool {
 			return countNow(t, urls.Admin, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'delete from '||$1||' %'`, table) > 0
 		}
@@ -198,30 +199,6 @@ func TestAnErasureThatIsKilledIsCompleted(t *testing.T) {
 	ask(t, p, keptKey, "summary", url.Values{"from": {w.From}, "to": {w.To}}, &got)
 	if diff := cmp.Diff(metrics(count.Summary(w)), got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// lockLast locks one of a site's rows, so that its erasure waits in that table until
-// unlock is called.
-func lockLast(t *testing.T, databaseURL, table, siteID string) (unlock func()) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	tag, err := tx.Exec(t.Context(), `select from `+table+` where site_id = $1 limit 1 for update`, siteID)
-	if err != nil || tag.RowsAffected() != 1 {
-		t.Fatalf("no row of %s to lock: %v", table, err)
-	}
-	return func() {
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

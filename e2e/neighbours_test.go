@@ -94,7 +94,13 @@ func TestQuestionsThatHangHoldUpNobodyElse(t *testing.T) {
 // nothing else does which a client waits for, until unlock is called.
 func hangAnswers(t *testing.T, ownerURL string) (unlock func()) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), ownerURL)
+	return lock(t, ownerURL, "lock table rollup_days in access exclusive mode")
+}
+
+// lock keeps the locks that a statement takes until unlock is called.
+func lock(t *testing.T, databaseURL, sql string, args ...any) (unlock func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +109,7 @@ func hangAnswers(t *testing.T, ownerURL string) (unlock func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), "lock table rollup_days in access exclusive mode"); err != nil {
+	if _, err := tx.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
