@@ -160,6 +160,11 @@ func downgradeSubschemas(s object) {
 }
 
 func downgradeValues(s object) {
+	// Tools of this version that are written in Go compile patterns with RE2, which
+	// knows no \u. The server holds on to the rule.
+	if pattern, ok := s["pattern"].(string); ok && strings.Contains(pattern, `\u`) {
+		delete(s, "pattern")
+	}
 	if v, ok := s["const"]; ok {
 		s["enum"] = []any{v}
 	}

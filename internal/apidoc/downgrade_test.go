@@ -39,6 +39,7 @@ func TestASchemaOf31Becomes30(t *testing.T) {
 		`{"type": "string", "contentEncoding": "base64"}`:                                              `{"type": "string", "format": "byte"}`,
 		`{"type": "string", "contentMediaType": "application/octet-stream"}`:                           `{"type": "string", "format": "binary"}`,
 		`{"type": "array", "prefixItems": [{"const": 1}, true], "items": false}`:                       `{"type": "array", "items": {"anyOf": [{"enum": [1]}, {}]}}`,
+		`{"type": "string", "pattern": "^[^\\u2028]*$"}`:                                               `{"type": "string"}`,
 		`{"type": "object", "patternProperties": {"^x": {"const": 1}}, "additionalProperties": false}`: `{"type": "object", "additionalProperties": {"anyOf": [{"enum": [1]}]}}`,
 		`{"properties": {"const": {"type": ["string", "null"]}}, "required": [], "x-a": 1}`:            `{"properties": {"const": {"type": "string", "nullable": true}}, "x-a": 1}`,
 		`{"propertyNames": {"pattern": "a"}, "if": {}, "then": {}, "$defs": {}, "unevaluatedProperties": false, "minContains": 1}`: `{}`,
