@@ -41,7 +41,8 @@ func (d *DB) InSnapshot(ctx context.Context, fn func(ctx context.Context, tx pgx
 
 // InLimitedSnapshot is InSnapshot for statements that may be costly: the server ends
 // one that runs for longer than limit, should this process no longer do so, and
-// gives it one processor.
+// gives it one processor. It sorts in memory, since files would hold up the commits
+// of others.
 func (d *DB) InLimitedSnapshot(ctx context.Context, limit time.Duration, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	const afterUs = time.Second
 	return d.inTx(ctx, beginReading(fmt.Sprintf("begin isolation level repeatable read read only; set local statement_timeout = %d; set local max_parallel_workers_per_gather = 0; set local work_mem = '64MB'",
