@@ -44,7 +44,6 @@ func describeCollect() *apidoc.Operation {
 		Description("Answers 202 once the hit is durable. Bots, visitors who asked not to be tracked and hosts that are not the site's are accepted and not counted. "+
 			"Callable from any origin, also as text/plain, which browsers send without asking first. At most 8 KiB.\n\n"+
 			"Access: public; the site's public key is in the body.").
-		Tags(tagStats).
 		Security().
 		Body(pageHit{}, "application/json", "text/plain").
 		Response(http.StatusAccepted, nil, "Counted, or not to be counted.").

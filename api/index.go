@@ -39,7 +39,6 @@ func registerIndex(a huma.API, baseURL, docs string) {
 		Path:        "/",
 		Summary:     "Where things are",
 		Description: "The service's entry points, for people and scripts that have only its address.",
-		Tags:        []string{tagService},
 	}, public()), func(context.Context, *struct{}) (*indexOutput, error) {
 		return &indexOutput{
 			CacheControl: "no-cache",

@@ -47,7 +47,7 @@ func port(t *testing.T, s *httptest.Server) string {
 // The script runs in a real browser, on a page of another origin, and the right
 // rows arrive; nothing is left in the browser.
 func TestTheScriptReportsWhatHappensOnAPage(t *testing.T) {
-	s := newSiteAPI(t, api.Limits{})
+	s := newSiteAPI(t, limits{})
 	made := s.create(t, `{"name":"Shop","domain":"shop.example"}`)
 	counter := httptest.NewServer(s.handler)
 	t.Cleanup(counter.Close)

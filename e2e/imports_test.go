@@ -65,10 +65,10 @@ var allowed = map[string][]string{
 	// Layer 5.
 	"api": {
 		"internal/fault", "internal/identity", "internal/httpedge", "internal/apidoc", "internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed",
-		"internal/fairqueue", "internal/groupcommit", "internal/account", "internal/account/oauth", "internal/content", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook",
+		"internal/fairqueue", "internal/groupcommit", "internal/account", "internal/account/oauth", "internal/content", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
 	},
 	"internal/pages": {"internal/fault", "internal/httpedge", "internal/account"},
-	"internal/jobs":  {"internal/account", "internal/queue", "internal/stats", "internal/webhook"},
+	"internal/jobs":  {"internal/queue"},
 }
 
 // outside says which packages may import a library that shapes its users.

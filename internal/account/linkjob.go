@@ -1,0 +1,96 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/throttle"
+)
+
+// LinkJob is the job that mails a link to whoever asked for one.
+type LinkJob struct {
+	Email string `json:"email"`
+	// Link is what the link is for: mail.ResetPassword or mail.VerifyEmail.
+	Link mail.Kind `json:"link"`
+}
+
+// Kind implements queue.Job.
+func (LinkJob) Kind() string { return "accounts.mail_link" }
+
+// KindAliases has the job's former name: rows of an older version may have it.
+func (LinkJob) KindAliases() []string { return []string{"account.link_request"} }
+
+var errNoJobs = errors.New("account: made without Options.Jobs, so it can't insert jobs")
+
+// RequestPasswordReset takes down that somebody forgot the password of an address.
+// Whether there is such an account is looked up only later, by the job, so that
+// neither the answer nor its time tells. It returns throttle.ErrLimited, or a
+// validation fault keyed by email.
+func (s *Service) RequestPasswordReset(ctx context.Context, email string) error {
+	return s.requestLink(ctx, email, mail.ResetPassword, resetRequests)
+}
+
+// RequestVerification takes down that somebody wants another link to verify an
+// address, and tells as little, and returns the same, as
+// RequestPasswordReset.
+func (s *Service) RequestVerification(ctx context.Context, email string) error {
+	return s.requestLink(ctx, email, mail.VerifyEmail, verificationRequests)
+}
+
+func (s *Service) requestLink(ctx context.Context, email string, kind mail.Kind, l throttle.Limit) error {
+	if s.opts.Jobs == nil {
+		return errNoJobs
+	}
+	email = strings.TrimSpace(email)
+	if !validEmail(email) {
+		return fault.Validation(map[string]string{"email": emailRule})
+	}
+	if err := s.perAddress(ctx, l); err != nil {
+		return err
+	}
+	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		return s.opts.Jobs.Insert(ctx, tx, LinkJob{Email: emailKey(email), Link: kind})
+	})
+}
+
+// MailLink works a LinkJob: it mails the link if there is an active account
+// that can use it, and that did not get too many of late.
+func (s *Service) MailLink(ctx context.Context, r LinkJob) error {
+	row, err := s.findByEmail(ctx, r.Email)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return db.Translate(err)
+	}
+	if !hasUse(row, r.Link) {
+		return nil
+	}
+	mails := resetMails
+	if r.Link == mail.VerifyEmail {
+		mails = verificationMails
+	}
+	err = s.limits.Count(ctx, throttle.Key{Limit: mails, Subject: emailSubject(r.Email)})
+	if errors.Is(err, throttle.ErrLimited) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.opts.DB.InTx(ctx, identity.System("mailed-links"), func(ctx context.Context, tx pgx.Tx) error {
+		return s.sendLink(ctx, tx, row, r.Link)
+	})
+}
+
+// hasUse says whether a link of that kind would do anything for the account.
+func hasUse(row dbsqlc.User, kind mail.Kind) bool {
+	return row.Active && (kind == mail.ResetPassword || kind == mail.VerifyEmail && row.EmailVerifiedAt == nil)
+}
