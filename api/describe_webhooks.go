@@ -114,7 +114,7 @@ func Webhooks() []apidoc.Webhook {
 	for _, d := range builtIn() {
 		name := d.registration.Name
 		o := apidoc.Describe().
-			ID("deliver-"+name).
+			ID("deliver-"+name+"-webhook").
 			Summary(d.summary).
 			Description(d.description+" Sent to `POST "+deliveryPath+"`, where the provider is `"+name+"`.").
 			Tags(tagWebhooks).
