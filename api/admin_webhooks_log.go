@@ -109,7 +109,7 @@ type providerCursor struct {
 
 func registerWebhookLog(a huma.API, s WebhookLog) {
 	huma.Register(a, access(huma.Operation{
-		OperationID: "list-rejected-webhooks",
+		OperationID: "list-webhook-rejections",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/rejected",
 		Summary:     "List refused webhook deliveries",

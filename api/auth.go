@@ -108,7 +108,7 @@ func registerAuth(a huma.API, s AuthService) {
 	})
 
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "refresh",
+		OperationID: "refresh-session",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/refresh",
 		Summary:     "Get the next tokens",

@@ -86,7 +86,7 @@ func createdUser(u account.User, message string) *createdUserOutput {
 func registerRegistration(a huma.API, s Registrar) {
 	registerVerification(a, s)
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "register",
+		OperationID: "register-user",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/register",
 		Summary:     "Make an account of one's own",
@@ -124,7 +124,7 @@ func registerVerification(a huma.API, s Registrar) {
 	})
 
 	huma.Register(a, access(huma.Operation{
-		OperationID: "resend-verification",
+		OperationID: "resend-verification-mail",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/verify-email/resend",
 		Summary:     "Ask for another verification mail",
@@ -142,7 +142,7 @@ func registerVerification(a huma.API, s Registrar) {
 
 func registerPasswords(a huma.API, s Registrar) {
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "forgot-password",
+		OperationID: "request-password-reset",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/password/forgot",
 		Summary:     "Ask for a new password",

@@ -191,7 +191,7 @@ type batchOutput struct {
 
 func registerCollectBatch(a huma.API, s BatchCollector) {
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "collect-batch",
+		OperationID: "collect-events",
 		Method:      http.MethodPost,
 		Path:        "/api/collect/batch",
 		Summary:     "Report events from a server",

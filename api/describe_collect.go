@@ -39,7 +39,7 @@ func (hitProps) Schema(huma.Registry) *huma.Schema {
 // describeCollect is the description of POST /api/collect.
 func describeCollect() *apidoc.Operation {
 	o := apidoc.Describe().
-		ID("collect").
+		ID("collect-hit").
 		Summary("Count a page view or an event").
 		Description("Answers 202 once the hit is durable. Bots, visitors who asked not to be tracked and hosts that are not the site's are accepted and not counted. "+
 			"Callable from any origin, also as text/plain, which browsers send without asking first. At most 8 KiB.\n\n"+

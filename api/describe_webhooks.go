@@ -145,7 +145,7 @@ func describeDelivery(list []delivery) *apidoc.Operation {
 // webhook is the delivery in the description's section of that name.
 func (d delivery) webhook() apidoc.Webhook {
 	o := apidoc.Describe().
-		ID("deliver-"+d.Name).
+		ID("deliver-"+d.Name+"-webhook").
 		Summary(d.About.Summary).
 		Description(strings.TrimSpace(d.About.Description+" Sent to `POST "+deliveryPath+"`, where the provider is `"+d.Name+"`.")).
 		Tags(tagWebhooks).

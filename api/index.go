@@ -34,7 +34,7 @@ func registerIndex(a huma.API, baseURL, docs string) {
 		"openapi_yaml": baseURL + docs + "/openapi.yaml",
 	}
 	huma.Register(a, access(huma.Operation{
-		OperationID: "get-index",
+		OperationID: "get-service-index",
 		Method:      http.MethodGet,
 		Path:        "/",
 		Summary:     "Where things are",

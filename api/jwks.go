@@ -39,7 +39,7 @@ type keySetOutput struct {
 
 func registerKeySet(a huma.API, s KeySet) {
 	huma.Register(a, access(huma.Operation{
-		OperationID: "get-key-set",
+		OperationID: "get-jwks",
 		Method:      http.MethodGet,
 		Path:        "/.well-known/jwks.json",
 		Summary:     "The keys that verify access tokens",

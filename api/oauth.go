@@ -102,7 +102,7 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 	})
 
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID:   "start-oauth",
+		OperationID:   "start-oauth-login",
 		Method:        http.MethodGet,
 		Path:          "/api/auth/oauth/{provider}/start",
 		Summary:       "Sign in with a provider",
@@ -159,7 +159,7 @@ func finishOperation(a huma.API) huma.Operation {
 		return &huma.Param{Schema: &huma.Schema{Type: huma.TypeString}, Example: example}
 	}
 	return huma.Operation{
-		OperationID: "finish-oauth",
+		OperationID: "finish-oauth-login",
 		Method:      http.MethodGet,
 		Path:        "/api/auth/oauth/{provider}/callback",
 		Summary:     "Come back from a provider",

@@ -173,9 +173,9 @@ func registerPost(a huma.API, s PostService) {
 
 // registerPostUpdate declares PUT and PATCH, which do the same.
 func registerPostUpdate(a huma.API, s PostService, method string) {
-	id, summary := "update-post", "Change a post"
+	id, summary := "put-post", "Change a post"
 	if method == http.MethodPatch {
-		id, summary = "patch-post", "Change a post in part"
+		id, summary = "update-post", "Change a post in part"
 	}
 	huma.Register(a, exportedByID(access(huma.Operation{
 		OperationID: id,

@@ -111,7 +111,7 @@ func registerSessionEnds(a huma.API, s SessionService) {
 	})
 
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID:   "end-sessions",
+		OperationID:   "end-all-sessions",
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/sessions",
 		Summary:       "End all of one's sessions",

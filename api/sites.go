@@ -175,7 +175,7 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 	for _, method := range []string{http.MethodPatch, http.MethodPut} {
 		id, summary, description := "update-site", "Change a site", "Fields that are left out stay as they are."
 		if method == http.MethodPut {
-			id, summary, description = "replace-site", "Change a site, in full or in part", "As PATCH: fields that are left out stay as they are."
+			id, summary, description = "put-site", "Change a site, in full or in part", "As PATCH: fields that are left out stay as they are."
 		}
 		huma.Register(a, exportedByID(access(huma.Operation{
 			OperationID: id,

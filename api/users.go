@@ -192,9 +192,9 @@ func registerUser(a huma.API, s UserService) {
 
 // registerUserUpdate declares PUT and PATCH, which do the same.
 func registerUserUpdate(a huma.API, s UserService, method string) {
-	id, summary := "update-user", "Change an account"
+	id, summary := "put-user", "Change an account"
 	if method == http.MethodPatch {
-		id, summary = "patch-user", "Change an account in part"
+		id, summary = "update-user", "Change an account in part"
 	}
 	huma.Register(a, exported(access(huma.Operation{
 		OperationID: id,

@@ -103,7 +103,7 @@ type replayOutput struct {
 
 func registerWebhookReplays(a huma.API, s WebhookReplays) {
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "start-webhook-replay",
+		OperationID: "create-webhook-replay",
 		Method:      http.MethodPost,
 		Path:        "/api/admin/webhooks/replay",
 		Summary:     "Replay webhook deliveries in bulk",
