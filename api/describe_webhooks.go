@@ -74,6 +74,7 @@ func (d *delivery) sign() {
 	if d.secret[0] < 'a' {
 		d.secret = "of_" + d.secret // a variable begins with a letter
 	}
+	maps.DeleteFunc(d.variant.Headers, func(name, _ string) bool { _, set := d.recipe.More[name]; return set })
 	d.variant.Signature = &export.Signature{
 		Header: d.recipe.Header, Secret: d.secret, Message: d.recipe.Message, Value: d.recipe.Value, Base64: d.recipe.Base64, Headers: d.recipe.More,
 	}

@@ -28,7 +28,17 @@ func download(t *testing.T, url, file string) string {
 func TestExternalToolsReadTheExportsAndRunThem(t *testing.T) {
 	t.Parallel()
 	tools, dir := npmTools(t), t.TempDir()
-	p := startDev(t, dir)
+	// Providers of the operator's are described and signed like the built-in ones.
+	file := filepath.Join(t.TempDir(), "waypost.yaml")
+	err := os.WriteFile(file, []byte(`webhooks:
+  providers:
+    - {name: modern, secret_env: MODERN_SECRET, verifier: {type: standard-webhooks}, extractor: {type: standard-webhooks}}
+    - {name: my-shop, secret_env: SHOP_SECRET, verifier: {type: hmac, header: X-Shop}, extractor: {type: json, type_field: kind, id_field: meta.uid}}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startDev(t, dir, "WAYPOST_CONFIG="+file)
 	openapi := download(t, p.url+"/docs/openapi.json", "openapi.json")
 	collection := download(t, p.url+"/docs/export/collection", "collection.json")
 	workspace := download(t, p.url+"/docs/export/workspace", "workspace.json")
@@ -111,6 +121,7 @@ func exportVariables(dev map[string]string) []string {
 		"adminEmail=" + dev["WAYPOST_ADMIN_EMAIL"], "adminPassword=" + dev["WAYPOST_ADMIN_PASSWORD"],
 		"siteKey=" + dev["ANALYTICS_SITE_KEY"], "siteApiKey=" + dev["ANALYTICS_API_KEY"],
 		"paymentSecret=" + dev["PAYMENT_WEBHOOK_SECRET"], "codehostSecret=" + dev["CODEHOST_WEBHOOK_SECRET"],
+		"modernSecret=" + dev["MODERN_SECRET"], "my_shopSecret=" + dev["SHOP_SECRET"],
 	}
 }
 

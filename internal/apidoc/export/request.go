@@ -165,8 +165,7 @@ func (d *description) addParameters(r *request, o located, v Variant) error {
 			r.query = append(r.query, f)
 		case "header":
 			ownByAuth := strings.EqualFold(p.Name, "Authorization") || r.auth.kind == authAPIKey && strings.EqualFold(p.Name, r.auth.name)
-			signed := v.Signature != nil && strings.EqualFold(p.Name, v.Signature.Header)
-			if !ownByAuth && !signed {
+			if !ownByAuth && !v.Signature.sets(p.Name) {
 				r.header = append(r.header, f)
 			}
 		}

@@ -72,6 +72,15 @@ func (r *request) signScript(d dialect) []string {
 	return lines(script...)
 }
 
+// sets says whether the script sets a header; a nil Signature sets none.
+func (s *Signature) sets(header string) bool {
+	if s == nil {
+		return false
+	}
+	names := append(slices.Collect(maps.Keys(s.Headers)), s.Header)
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, header) })
+}
+
 // uses says whether a placeholder is anywhere in it.
 func (s Signature) uses(placeholder string) bool {
 	texts := append(slices.Collect(maps.Values(s.Headers)), s.Message, s.Value)

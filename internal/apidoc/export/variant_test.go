@@ -125,3 +125,42 @@ func TestAOneTimePasswordIsComputedBeforeItIsSent(t *testing.T) {
 		}
 	}
 }
+
+// senders is a description of deliveries that are signed in other ways than with one
+// header and a sum in hexadecimal digits.
+const senders = `{
+	"openapi": "3.1.0", "info": {"title": "Senders", "version": "1"},
+	"paths": {"/in": {"post": {"operationId": "receive", "responses": {"200": {}},
+		"requestBody": {"content": {"application/json": {"schema": {"type": "object"}, "example": {}}}},
+		"parameters": [{"in": "header", "name": "Webhook-Id", "schema": {"type": "string"}}],
+		"x-waypost-export": {"variants": [
+			{"name": "modern", "signature": {"header": "Webhook-Signature", "secret": "modernSecret", "message": "{id}.{body}", "value": "v1,{hmac}", "base64": true, "headers": {"webhook-id": "{id}"}}},
+			{"name": "simple", "signature": {"header": "X-Token", "secret": "simpleSecret", "value": "{secret}"}}
+		]}
+	}}}
+}`
+
+func TestScriptsSignWithKeysInBase64SetMoreHeadersAndSendPlainSecrets(t *testing.T) {
+	t.Parallel()
+	requests := map[string]item{}
+	for _, i := range requestsOf(decoded[collection](t, postman, []byte(senders), strictJSON).Item) {
+		requests[i.Name] = i
+	}
+	modern, simple := requests["receive (modern)"], requests["receive (simple)"]
+	for _, want := range []string{
+		"const id = ", "HmacSHA256(`${id}.${body}`, enc.Base64.parse(secret.replace(/^whsec_/, \"\"))).toString(enc.Base64)",
+		"{ key: \"Webhook-Signature\", value: `v1,${hmac}` }", "{ key: \"webhook-id\", value: `${id}` }",
+	} {
+		if got := script(modern, "prerequest"); !strings.Contains(got, want) {
+			t.Errorf("%s lacks %s", got, want)
+		}
+	}
+	for _, h := range modern.Request.Header {
+		if strings.EqualFold(h.Key, "Webhook-Id") {
+			t.Error("a header that the script sets is there before, and would be there twice")
+		}
+	}
+	if got := script(simple, "prerequest"); strings.Contains(got, "hmac =") || strings.Contains(got, "const id") || !strings.Contains(got, "{ key: \"X-Token\", value: `${secret}` }") {
+		t.Error(got)
+	}
+}
