@@ -66,12 +66,12 @@ func (s *Service) List(ctx context.Context, f Filter) ([]User, *int64, error) {
 	if f.Count {
 		total = new(int64)
 		count := `select count(*) from users where ` + conditions
-		if err := s.opts.DB.Direct().QueryRow(ctx, count, args).Scan(total); err != nil {
+		if err := s.o.DB.Direct().QueryRow(ctx, count, args).Scan(total); err != nil {
 			return nil, nil, db.Translate(err)
 		}
 	}
 	args["limit"] = f.Limit
-	rows, err := s.opts.DB.Direct().Query(ctx, `select * from users where `+conditions+after+` order by `+order+` limit @limit`, args)
+	rows, err := s.o.DB.Direct().Query(ctx, `select * from users where `+conditions+after+` order by `+order+` limit @limit`, args)
 	if err != nil {
 		return nil, nil, db.Translate(err)
 	}

@@ -78,7 +78,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn,
 	if utf8.RuneCountInString(password) > MaxPassword {
 		return SignedIn{}, fault.Validation(map[string]string{"password": fmt.Sprintf("Has at most %d characters.", MaxPassword)})
 	}
-	if s.opts.Tokens == nil {
+	if s.o.Tokens == nil {
 		return SignedIn{}, errNoTokens
 	}
 	row, err := s.findByEmail(ctx, email)
@@ -124,7 +124,7 @@ func (s *Service) failed(ctx context.Context, try attempt) error {
 
 // pass clears streaks, unless one has reached its limit meanwhile.
 func (s *Service) pass(ctx context.Context, streaks ...throttle.Key) error {
-	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		return s.limits.Pass(ctx, tx, streaks...)
 	})
 }
@@ -134,7 +134,7 @@ func (s *Service) findByEmail(ctx context.Context, email string) (dbsqlc.User, e
 	if !storable(key) {
 		return dbsqlc.User{}, pgx.ErrNoRows
 	}
-	return s.q.FindUserByEmailKey(ctx, s.opts.DB.Direct(), key)
+	return s.queries.FindUserByEmailKey(ctx, s.o.DB.Direct(), key)
 }
 
 // firstFactorPassed goes on with the sign-in of an account that proved its first
@@ -154,7 +154,7 @@ func (s *Service) firstFactorPassed(ctx context.Context, row dbsqlc.User, first 
 	}
 	p := identity.Account(row.ID, identity.Role(row.Role), "").From(identity.FromContext(ctx))
 	var signed SignedIn
-	err := s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		if signed, err = s.openSessionTx(ctx, tx, row, first); err != nil {
 			return err
@@ -171,14 +171,14 @@ func (s *Service) firstFactorPassed(ctx context.Context, row dbsqlc.User, first 
 // refresh token. It returns ErrInvalidCredentials when the account was
 // deactivated, deleted or given another password since row was read.
 func (s *Service) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, methods ...Method) (SignedIn, error) {
-	if s.opts.Tokens == nil {
+	if s.o.Tokens == nil {
 		return SignedIn{}, errNoTokens
 	}
-	sid, err := uuid.NewRandomFromReader(s.opts.Random)
+	sid, err := uuid.NewRandomFromReader(s.o.Random)
 	if err != nil {
 		return SignedIn{}, fmt.Errorf("account: session id: %w", err)
 	}
-	now, edge := s.opts.Now(), identity.FromContext(ctx)
+	now, edge := s.o.Now(), identity.FromContext(ctx)
 	session := dbsqlc.InsertAuthSessionParams{
 		ID: sid, UserID: row.ID, PasswordHash: row.PasswordHash, Now: now, ExpiresAt: now.Add(SessionTTL),
 		Methods: texts(methods), UserAgent: edge.UserAgent,
@@ -186,7 +186,7 @@ func (s *Service) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User,
 	if edge.Address.IsValid() {
 		session.Address = edge.Address.String()
 	}
-	if _, err := s.q.InsertAuthSession(ctx, tx, session); err != nil {
+	if _, err := s.queries.InsertAuthSession(ctx, tx, session); err != nil {
 		return SignedIn{}, db.NotFound(err, ErrInvalidCredentials)
 	}
 	return s.giveTokens(ctx, tx, row, sid, 1)
@@ -199,14 +199,14 @@ func (s *Service) giveTokens(ctx context.Context, tx pgx.Tx, row dbsqlc.User, se
 	if err != nil {
 		return SignedIn{}, err
 	}
-	err = s.q.InsertRefreshToken(ctx, tx, dbsqlc.InsertRefreshTokenParams{
-		TokenSha256: digest(refresh), SessionID: session, CreatedAt: s.opts.Now(), Generation: generation,
+	err = s.queries.InsertRefreshToken(ctx, tx, dbsqlc.InsertRefreshTokenParams{
+		TokenSha256: digest(refresh), SessionID: session, CreatedAt: s.o.Now(), Generation: generation,
 	})
 	if err != nil {
 		return SignedIn{}, err
 	}
 	user := fromRow(row)
-	access, err := s.opts.Tokens.IssueAccess(ctx, token.Claims{UserID: user.ID, SessionID: session, Role: user.Role})
+	access, err := s.o.Tokens.IssueAccess(ctx, token.Claims{UserID: user.ID, SessionID: session, Role: user.Role})
 	if err != nil {
 		return SignedIn{}, err
 	}

@@ -24,8 +24,8 @@ type Options struct {
 
 // Service is the posts.
 type Service struct {
-	opts Options
-	q    dbsqlc.Queries
+	o       Options
+	queries dbsqlc.Queries
 }
 
 // New makes the service.
@@ -36,7 +36,7 @@ func New(o Options) (*Service, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{opts: o}, nil
+	return &Service{o: o}, nil
 }
 
 // CreatePost stores a post; a tag that is given twice is kept once. It returns a
@@ -46,10 +46,10 @@ func (s *Service) CreatePost(ctx context.Context, n NewPost) (Post, error) {
 		return Post{}, err
 	}
 	var row dbsqlc.Post
-	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		row, err = s.q.InsertPost(ctx, tx, dbsqlc.InsertPostParams{
-			AuthorID: n.AuthorID, Title: n.Title, Body: n.Body, Tags: distinct(n.Tags), Now: s.opts.Now(),
+		row, err = s.queries.InsertPost(ctx, tx, dbsqlc.InsertPostParams{
+			AuthorID: n.AuthorID, Title: n.Title, Body: n.Body, Tags: distinct(n.Tags), Now: s.o.Now(),
 		})
 		return err
 	})
@@ -104,7 +104,7 @@ func (s *Service) ListPosts(ctx context.Context, f Filter) ([]Post, *int64, erro
 	if f.Count {
 		total = new(int64)
 		count := `select count(*) from posts where ` + conditions
-		if err := s.opts.DB.Direct().QueryRow(ctx, count, args).Scan(total); err != nil {
+		if err := s.o.DB.Direct().QueryRow(ctx, count, args).Scan(total); err != nil {
 			return nil, nil, db.Translate(err)
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Service) ListPosts(ctx context.Context, f Filter) ([]Post, *int64, erro
 	}
 	args["limit"] = f.Limit
 	query := `select * from posts where ` + conditions + ` order by created_at desc, id desc limit @limit`
-	rows, err := s.opts.DB.Direct().Query(ctx, query, args)
+	rows, err := s.o.DB.Direct().Query(ctx, query, args)
 	if err != nil {
 		return nil, nil, db.Translate(err)
 	}

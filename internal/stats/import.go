@@ -123,7 +123,7 @@ func (m *Importer) Import(ctx context.Context, s site.Site, r io.Reader, format 
 	run := &importRun{Importer: m, site: s, progress: progress, report: Report{Skipped: make(map[Skip]int)}}
 	err := m.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		run.number, err = m.write.sessions.q.BeginSiteImport(ctx, tx, s.ID)
+		run.number, err = m.write.sessions.queries.BeginSiteImport(ctx, tx, s.ID)
 		return err
 	})
 	if err != nil {

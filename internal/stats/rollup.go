@@ -91,8 +91,8 @@ func (o RollupsOptions) withDefaults() RollupsOptions {
 // broken off anywhere: each step is one transaction under the lock of the site's
 // row in rollup_sites, and answers are exact before and after each.
 type Rollups struct {
-	o RollupsOptions
-	q *dbsqlc.Queries
+	o       RollupsOptions
+	queries *dbsqlc.Queries
 
 	folding  sync.Mutex
 	foldedTo map[siteDate]int64 // the last visitor, where a pass left off; guarded by folding
@@ -103,7 +103,7 @@ func NewRollups(o RollupsOptions) (*Rollups, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Rollups{o: o.withDefaults(), q: dbsqlc.New(), foldedTo: make(map[siteDate]int64)}, nil
+	return &Rollups{o: o.withDefaults(), queries: dbsqlc.New(), foldedTo: make(map[siteDate]int64)}, nil
 }
 
 const (
@@ -141,7 +141,7 @@ func (r *Rollups) Seal(ctx context.Context, job SealJob) error {
 }
 
 func (r *Rollups) due(ctx context.Context) ([]dbsqlc.ListUnsealedDaysRow, error) {
-	days, err := r.q.ListUnsealedDays(ctx, r.o.DB.Direct(), r.o.Now().Add(-saltLife), daysPerSweep)
+	days, err := r.queries.ListUnsealedDays(ctx, r.o.DB.Direct(), r.o.Now().Add(-saltLife), daysPerSweep)
 	return days, db.Translate(err)
 }
 
@@ -176,7 +176,7 @@ func (r *Rollups) FoldBusy(ctx context.Context) (int, error) {
 	}
 	defer r.folding.Unlock()
 	now := r.o.Now()
-	days, err := r.q.ListDaysToFold(ctx, r.o.DB.Direct(), dbsqlc.ListDaysToFoldParams{
+	days, err := r.queries.ListDaysToFold(ctx, r.o.DB.Direct(), dbsqlc.ListDaysToFoldParams{
 		EndedAfter: now.Add(-saltLife), Now: now, Least: int32(r.o.FoldFrom), MaxRows: daysPerSweep,
 	})
 	if err != nil {
@@ -227,7 +227,7 @@ func (r *Rollups) locked(ctx context.Context, siteID uuid.UUID, f func(ctx conte
 		if _, err := tx.Exec(ctx, planAnew); err != nil {
 			return err
 		}
-		generation, err := r.q.LockRollupSite(ctx, tx, siteID)
+		generation, err := r.queries.LockRollupSite(ctx, tx, siteID)
 		if err != nil {
 			return err
 		}

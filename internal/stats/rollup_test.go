@@ -367,15 +367,15 @@ var _ Reader = (*rollupReader)(nil)
 func TestADictionaryKeepsItsIDs(t *testing.T) {
 	t.Parallel()
 	d, site := dbtest.New(t), uuid.New()
-	q := dbsqlc.New()
+	queries := dbsqlc.New()
 	texts := []labelText{{label: "/a"}, {label: "a", value: "b"}, {label: "ab"}, {label: "(other)"}, {label: "a"}, {label: "é"}}
 	var ids map[labelText]int64
 	for round := range 2 {
 		err := pgx.BeginFunc(t.Context(), d.Pool(), func(tx pgx.Tx) error {
-			if _, err := q.LockRollupSite(t.Context(), tx, site); err != nil {
+			if _, err := queries.LockRollupSite(t.Context(), tx, site); err != nil {
 				return err
 			}
-			dict := newDictionary(q, tx, site)
+			dict := newDictionary(queries, tx, site)
 			if err := dict.intern(t.Context(), append(texts[:2+4*round:2+4*round], texts[0])); err != nil {
 				return err
 			}

@@ -108,7 +108,7 @@ type Provider struct {
 	// Name is the provider's in our URLs, Title in front of people.
 	Name, Title string
 
-	opts   Options
+	o      Options
 	client *http.Client
 	dial   dialect
 	// found is what asking the provider for its own configuration gave.
@@ -142,7 +142,7 @@ func newProvider(name, title string, o Options, d dialect) (*Provider, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Provider{Name: name, Title: title, opts: o, dial: d, client: &http.Client{
+	return &Provider{Name: name, Title: title, o: o, dial: d, client: &http.Client{
 		Timeout:   requestTimeout,
 		Transport: limited{o.Transport},
 		// A redirect would carry the code and the client's secret elsewhere.
@@ -223,11 +223,11 @@ func (p *Provider) discover(ctx context.Context) (*discovered, error) {
 	if found != nil {
 		return found, nil
 	}
-	found, err := p.dial.discover(p.context(ctx), p.opts)
+	found, err := p.dial.discover(p.context(ctx), p.o)
 	if err != nil {
 		return nil, ErrExchange.Because(err)
 	}
-	found.config.ClientID, found.config.ClientSecret, found.config.RedirectURL = p.opts.ClientID, p.opts.ClientSecret, p.opts.RedirectURL
+	found.config.ClientID, found.config.ClientSecret, found.config.RedirectURL = p.o.ClientID, p.o.ClientSecret, p.o.RedirectURL
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.found = found
