@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -61,9 +62,7 @@ func (o Options) withDefaults() Options {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
-	if o.CacheFor == 0 {
-		o.CacheFor = time.Second
-	}
+	o.CacheFor = cmp.Or(o.CacheFor, time.Second)
 	return o
 }
 

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -66,9 +67,7 @@ func (o ImporterOptions) withDefaults() ImporterOptions {
 	if o.Country == nil {
 		o.Country = func(netip.Addr) string { return "" }
 	}
-	if o.SessionGap == 0 {
-		o.SessionGap = defaultSessionGap
-	}
+	o.SessionGap = cmp.Or(o.SessionGap, defaultSessionGap)
 	return o
 }
 

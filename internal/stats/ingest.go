@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -60,18 +61,12 @@ func (o IngesterOptions) withDefaults() IngesterOptions {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
-	if o.SessionGap == 0 {
-		o.SessionGap = defaultSessionGap
-	}
+	o.SessionGap = cmp.Or(o.SessionGap, defaultSessionGap)
 	if o.Country == nil {
 		o.Country = func(netip.Addr) string { return "" }
 	}
-	if o.MaxQueued == 0 {
-		o.MaxQueued = 4096
-	}
-	if o.RefusedEvery == 0 {
-		o.RefusedEvery = 10 * time.Second
-	}
+	o.MaxQueued = cmp.Or(o.MaxQueued, 4096)
+	o.RefusedEvery = cmp.Or(o.RefusedEvery, 10*time.Second)
 	return o
 }
 

@@ -56,12 +56,8 @@ func (o ServiceOptions) withDefaults() ServiceOptions {
 	}
 	o.Timeout = cmp.Or(o.Timeout, 25*time.Second)
 	o.MaxEvents = cmp.Or(o.MaxEvents, 2000)
-	if o.LabelCap == 0 {
-		o.LabelCap = defaultLabelCap
-	}
-	if o.MaxStale == 0 {
-		o.MaxStale = 500
-	}
+	o.LabelCap = cmp.Or(o.LabelCap, defaultLabelCap)
+	o.MaxStale = cmp.Or(o.MaxStale, 500)
 	return o
 }
 

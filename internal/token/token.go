@@ -8,6 +8,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -71,9 +72,7 @@ func (o Options) validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	if o.KeyLifetime <= 0 {
-		o.KeyLifetime = DefaultKeyLifetime
-	}
+	o.KeyLifetime = cmp.Or(max(o.KeyLifetime, 0), DefaultKeyLifetime)
 	o.Issuer = strings.TrimRight(o.Issuer, "/")
 	if o.Now == nil {
 		o.Now = time.Now

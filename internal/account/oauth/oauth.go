@@ -5,6 +5,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,12 +88,8 @@ func (o Options) validate() error {
 }
 
 func (o Options) withDefaults(site, api string) Options {
-	if o.URL == "" {
-		o.URL = site
-	}
-	if o.APIURL == "" {
-		o.APIURL = api
-	}
+	o.URL = cmp.Or(o.URL, site)
+	o.APIURL = cmp.Or(o.APIURL, api)
 	o.URL, o.APIURL = strings.TrimRight(o.URL, "/"), strings.TrimRight(o.APIURL, "/")
 	if o.Now == nil {
 		o.Now = time.Now
