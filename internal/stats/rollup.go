@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,23 @@ type UniqueJobs interface {
 	InsertUnique(ctx context.Context, tx pgx.Tx, lane string, jobs []queue.Job) error
 }
 
+// Boundary is a point between two steps of work on rollups.
+type Boundary string
+
+// The boundaries, in the order in which a fold and a seal pass them.
+const (
+	BeforeFoldRead     Boundary = "fold: read"
+	BeforeFoldPortions Boundary = "fold: portions"
+	BeforeFoldRollups  Boundary = "fold: rollups"
+	BeforeFoldStale    Boundary = "fold: stale"
+	BeforeFoldCommit   Boundary = "fold: commit"
+	BeforeSealClear    Boundary = "seal: clear"
+	BeforeSealCount    Boundary = "seal: count"
+	BeforeSealState    Boundary = "seal: state"
+	BeforeSealBlocks   Boundary = "seal: blocks"
+	BeforeSealCommit   Boundary = "seal: commit"
+)
+
 // RollupsOptions configure NewRollups.
 type RollupsOptions struct {
 	DB    *db.DB     // mandatory
@@ -52,9 +70,9 @@ type RollupsOptions struct {
 	// before they are folded into its rollups; default 64. A reader adds the others
 	// one by one.
 	FoldFrom int
-	// Step, for tests, is called before each step of a transaction, by name; its
-	// error ends the transaction as a crash would.
-	Step func(name string) error
+	// Interrupt, when set, is called at every boundary; with an error the transaction
+	// ends there as if the process had died. For tests.
+	Interrupt func(Boundary) error
 }
 
 func (o RollupsOptions) validate() error {
@@ -68,14 +86,10 @@ func (o RollupsOptions) withDefaults() RollupsOptions {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.LabelCap == 0 {
-		o.LabelCap = defaultLabelCap
-	}
-	if o.FoldFrom == 0 {
-		o.FoldFrom = 64
-	}
-	if o.Step == nil {
-		o.Step = func(string) error { return nil }
+	o.LabelCap = cmp.Or(o.LabelCap, defaultLabelCap)
+	o.FoldFrom = cmp.Or(o.FoldFrom, 64)
+	if o.Interrupt == nil {
+		o.Interrupt = func(Boundary) error { return nil }
 	}
 	return o
 }
@@ -107,7 +121,7 @@ func NewRollups(o RollupsOptions) (*Rollups, error) {
 }
 
 const (
-	// daysPerSweep is how many days one call of SealDue or FoldBusy takes on.
+	// daysPerSweep is how many days one call of QueueDue or FoldBusy takes on.
 	daysPerSweep = 1000
 	// foldVisitors is how many visitors are folded in one transaction.
 	foldVisitors = 1000
@@ -115,12 +129,12 @@ const (
 	foldPass = 4000
 )
 
-// QueueDue queues a job for each day that SealDue would seal, in a lane of their
-// own, and returns how many these are.
+// QueueDue queues a job for each day that ended more than 48 hours ago and is not
+// sealed, in a lane of their own, and returns how many these are.
 func (r *Rollups) QueueDue(ctx context.Context) (int, error) {
-	due, err := r.due(ctx)
+	due, err := r.queries.ListUnsealedDays(ctx, r.o.DB.Direct(), r.o.Now().Add(-saltLife), daysPerSweep)
 	if err != nil || len(due) == 0 {
-		return 0, err
+		return 0, db.Translate(err)
 	}
 	jobs := make([]queue.Job, len(due))
 	for i, d := range due {
@@ -137,33 +151,7 @@ func (r *Rollups) Seal(ctx context.Context, job SealJob) error {
 	if err != nil {
 		return fmt.Errorf("stats: seal: %w", err)
 	}
-	return r.seal(ctx, job.SiteID, day, false)
-}
-
-func (r *Rollups) due(ctx context.Context) ([]dbsqlc.ListUnsealedDaysRow, error) {
-	days, err := r.queries.ListUnsealedDays(ctx, r.o.DB.Direct(), r.o.Now().Add(-saltLife), daysPerSweep)
-	return days, db.Translate(err)
-}
-
-// SealDue seals the days that ended more than 48 hours ago and are not, and
-// returns how many.
-func (r *Rollups) SealDue(ctx context.Context) (int, error) {
-	days, err := r.due(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for n, d := range days {
-		if err := r.seal(ctx, d.SiteID, d.Day.UTC(), false); err != nil {
-			return n, err
-		}
-	}
-	return len(days), nil
-}
-
-// Rebuild counts one day anew, whatever its state, and seals it. A day that has
-// no row is left alone.
-func (r *Rollups) Rebuild(ctx context.Context, siteID uuid.UUID, day time.Time) error {
-	return r.seal(ctx, siteID, day, true)
+	return r.seal(ctx, job.SiteID, day)
 }
 
 // FoldBusy folds visitors of open days, where enough of them wait for it and

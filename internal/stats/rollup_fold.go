@@ -45,7 +45,7 @@ func (r *Rollups) foldStale(ctx context.Context, siteID uuid.UUID, stale staleVi
 			return err
 		}
 		folded = true
-		return r.o.Step("fold: commit")
+		return r.o.Interrupt(BeforeFoldCommit)
 	})
 	return folded, err
 }
@@ -63,7 +63,7 @@ type staleVisitors struct {
 // of the fold leaves alone.
 func (r *Rollups) readStale(ctx context.Context, siteID uuid.UUID, day time.Time, after int64) (staleVisitors, error) {
 	v := staleVisitors{editions: make(map[int64]int32)}
-	if err := r.o.Step("fold: read"); err != nil {
+	if err := r.o.Interrupt(BeforeFoldRead); err != nil {
 		return v, err
 	}
 	s, err := r.o.Sites.Find(ctx, siteID)
@@ -128,19 +128,19 @@ func (w *dayWriter) fold(ctx context.Context, stale staleVisitors) error {
 		saved.Portions = append(saved.Portions, packed)
 		change.add(p, 1)
 	}
-	if err := w.o.Step("fold: portions"); err != nil {
+	if err := w.o.Interrupt(BeforeFoldPortions); err != nil {
 		return err
 	}
 	if err := w.queries.SaveVisitorPortions(ctx, w.tx, saved); err != nil {
 		return err
 	}
-	if err := w.o.Step("fold: rollups"); err != nil {
+	if err := w.o.Interrupt(BeforeFoldRollups); err != nil {
 		return err
 	}
 	if err := w.change(ctx, change); err != nil {
 		return err
 	}
-	if err := w.o.Step("fold: stale"); err != nil {
+	if err := w.o.Interrupt(BeforeFoldStale); err != nil {
 		return err
 	}
 	return w.clearStale(ctx, stale)

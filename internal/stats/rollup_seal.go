@@ -27,14 +27,13 @@ var cappedDimensions = []Dimension{
 	ByCountry, ByDevice, ByBrowser, ByOS,
 }
 
-// seal counts a day anew from its events and seals it; a day that is sealed only
-// if again is set.
-func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time, again bool) error {
+// seal counts a day anew from its events and seals it, unless it is sealed.
+func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time) error {
 	return r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s lockedSite) error {
 		// Whoever writes into the day has committed once this lock is had, and the
 		// queries that follow see it.
 		row, err := r.queries.LockSiteDay(ctx, tx, siteID, day)
-		if errors.Is(err, pgx.ErrNoRows) || err == nil && row.State == stateSealed && !again {
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && row.State == stateSealed {
 			return nil
 		}
 		if err != nil {
@@ -43,12 +42,12 @@ func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time, aga
 		d := r.siteDay(s.Site, row.Day, row.StartsAt, row.EndsAt)
 		w := dayWriter{Rollups: r, tx: tx, siteID: siteID, day: d}
 		for _, step := range []struct {
-			name string
-			do   func(context.Context) error
+			before Boundary
+			do     func(context.Context) error
 		}{
-			{"seal: clear", w.clear}, {"seal: count", w.count}, {"seal: state", w.setSealed}, {"seal: blocks", w.rebuildBlocks}, {"seal: commit", nil},
+			{BeforeSealClear, w.clear}, {BeforeSealCount, w.count}, {BeforeSealState, w.setSealed}, {BeforeSealBlocks, w.rebuildBlocks}, {BeforeSealCommit, nil},
 		} {
-			if err := r.o.Step(step.name); err != nil {
+			if err := r.o.Interrupt(step.before); err != nil {
 				return err
 			}
 			if step.do == nil {
