@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/waypost/waypost/api"
-	"github.com/waypost/waypost/internal/apidoc/model"
+	"github.com/waypost/waypost/internal/apidoc/model/modeltest"
 	"github.com/waypost/waypost/internal/identity"
 )
 
@@ -31,7 +31,7 @@ func served(t *testing.T, doc *huma.OpenAPI, name string) *jsonschema.Schema {
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) { return model.CompilePattern(p) })
+	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) { return modeltest.CompilePattern(p) })
 	if err := c.AddResource("doc.json", tree); err != nil {
 		t.Fatal(err)
 	}

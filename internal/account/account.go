@@ -3,6 +3,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -98,15 +99,9 @@ func (o Options) validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	if o.PasswordCost == (PasswordCost{}) {
-		o.PasswordCost = DefaultPasswordCost
-	}
-	if o.ConcurrentHashes <= 0 {
-		o.ConcurrentHashes = runtime.GOMAXPROCS(0)
-	}
-	if o.TwoFactor.Issuer == "" {
-		o.TwoFactor.Issuer = "Waypost"
-	}
+	o.PasswordCost = cmp.Or(o.PasswordCost, DefaultPasswordCost)
+	o.ConcurrentHashes = cmp.Or(max(o.ConcurrentHashes, 0), runtime.GOMAXPROCS(0))
+	o.TwoFactor.Issuer = cmp.Or(o.TwoFactor.Issuer, "Waypost")
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -122,7 +117,6 @@ type Service struct {
 	queries dbsqlc.Queries
 	hasher  *hasher
 	limits  *throttle.Service
-	second  secondFactor
 }
 
 // New makes the service.
@@ -139,9 +133,7 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{o: o, hasher: h, limits: limits}
-	s.second = totpFactor{s}
-	return s, nil
+	return &Service{o: o, hasher: h, limits: limits}, nil
 }
 
 // Create makes an active account with a password. It returns ErrEmailTaken,

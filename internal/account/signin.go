@@ -52,21 +52,6 @@ const (
 	ByOAuth    Method = "fed"      // another provider vouched; RFC 8176 has no word for it
 )
 
-// secondFactor decides, once the first factor was right and the account is
-// active, whether another is wanted. New registers the one of totp.go as
-// Service.second; nil means that nobody has a second factor.
-//
-// The way of a sign-in: SignIn (password) or the exchange of oauth.go finds the
-// account's row and calls firstFactorPassed, which asks challenge and either
-// hands its answer out as SignedIn.MFA or opens the session. Whoever proves the
-// second factor later calls openSessionTx in the transaction that spends the
-// code, so that a code is spent if and only if a session exists.
-type secondFactor interface {
-	// challenge returns nil for an account that wants no second factor. first is
-	// how it was proved so far; it belongs into the challenge, for openSessionTx.
-	challenge(ctx context.Context, row dbsqlc.User, first Method) (*Challenge, error)
-}
-
 var errNoTokens = errors.New("account: made without Options.Tokens, so nobody can sign in")
 
 // SignIn checks an e-mail address and a password and opens a session. An unknown
@@ -138,23 +123,22 @@ func (s *Service) findByEmail(ctx context.Context, email string) (dbsqlc.User, e
 }
 
 // firstFactorPassed goes on with the sign-in of an account that proved its first
-// factor. It returns ErrInactive, or what openSessionTx returns.
+// factor: it hands out a challenge where a second is wanted, and otherwise opens the
+// session. It returns ErrInactive, or what openSessionTx returns.
 func (s *Service) firstFactorPassed(ctx context.Context, row dbsqlc.User, first Method) (SignedIn, error) {
 	if !row.Active {
 		return SignedIn{}, ErrInactive
 	}
-	if s.second != nil {
-		c, err := s.second.challenge(ctx, row, first)
-		if err != nil {
-			return SignedIn{}, err
-		}
-		if c != nil {
-			return SignedIn{User: fromRow(row), MFA: c}, nil
-		}
+	c, err := s.challenge(ctx, row, first)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	if c != nil {
+		return SignedIn{User: fromRow(row), MFA: c}, nil
 	}
 	p := identity.Account(row.ID, identity.Role(row.Role), "").From(identity.FromContext(ctx))
 	var signed SignedIn
-	err := s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		if signed, err = s.openSessionTx(ctx, tx, row, first); err != nil {
 			return err

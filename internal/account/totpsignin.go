@@ -22,22 +22,23 @@ const (
 	MethodRecoveryCode = "recovery_code"
 )
 
-// totpFactor is the secondFactor of accounts that turned it on.
-type totpFactor struct{ *Service }
-
-func (f totpFactor) challenge(ctx context.Context, row dbsqlc.User, first Method) (*Challenge, error) {
-	on, err := f.queries.HasTOTP(ctx, f.o.DB.Direct(), row.ID)
+// challenge returns nil for an account that wants no second factor. first is how it
+// was proved so far, which the challenge carries for openSessionTx. Whoever proves
+// the second factor calls that in the transaction that spends the code, so that a
+// code is spent if and only if a session exists.
+func (s *Service) challenge(ctx context.Context, row dbsqlc.User, first Method) (*Challenge, error) {
+	on, err := s.queries.HasTOTP(ctx, s.o.DB.Direct(), row.ID)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
 	if !on {
 		return nil, nil
 	}
-	left, err := f.queries.CountRecoveryCodes(ctx, f.o.DB.Direct(), row.ID)
+	left, err := s.queries.CountRecoveryCodes(ctx, s.o.DB.Direct(), row.ID)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
-	signed, err := f.o.Tokens.IssueChallenge(ctx, token.Challenge{UserID: row.ID, First: string(first), Version: credentialVersion(row)})
+	signed, err := s.o.Tokens.IssueChallenge(ctx, token.Challenge{UserID: row.ID, First: string(first), Version: credentialVersion(row)})
 	if err != nil {
 		return nil, err
 	}

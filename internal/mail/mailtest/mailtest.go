@@ -1,4 +1,5 @@
-package mail
+// Package mailtest has a mailbox for tests.
+package mailtest
 
 import (
 	"context"
@@ -6,18 +7,21 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/internal/mail"
 )
 
-// Memory is a Sender for tests: it keeps what it was given, rolled back or not.
-// Its zero value is ready to use.
+// Memory is a mail.Sender that keeps what it was given, rolled back or not.
+// Its zero value is
+// ready to use.
 type Memory struct {
 	mu       sync.Mutex
-	messages []Message
+	messages []mail.Message
 }
 
-// Send implements Sender.
-func (s *Memory) Send(_ context.Context, _ pgx.Tx, m Message) error {
-	if _, _, err := Compose(m); err != nil {
+// Send implements mail.Sender.
+func (s *Memory) Send(_ context.Context, _ pgx.Tx, m mail.Message) error {
+	if _, _, err := mail.Compose(m); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -27,10 +31,10 @@ func (s *Memory) Send(_ context.Context, _ pgx.Tx, m Message) error {
 }
 
 // Sent returns the messages to an address, oldest first; "" is every address.
-func (s *Memory) Sent(to string) []Message {
+func (s *Memory) Sent(to string) []mail.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []Message
+	var list []mail.Message
 	for _, m := range s.messages {
 		if to == "" || m.To == to {
 			list = append(list, m)
