@@ -11,7 +11,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Bounds of API tokens.
@@ -89,10 +89,10 @@ func (s *Service) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, 
 func (s *Service) checkAPIToken(n NewAPIToken, role identity.Role) error {
 	details := map[string]string{}
 	switch {
-	case !within(n.Name, 1, MaxTokenName) || textline.Blank(n.Name):
+	case !text.Within(n.Name, 1, MaxTokenName) || text.Blank(n.Name):
 		details["name"] = fmt.Sprintf("Needs 1 to %d characters.", MaxTokenName)
-	case !textline.Valid(n.Name):
-		details["name"] = textline.Rule
+	case !text.IsLine(n.Name):
+		details["name"] = text.LineRule
 	}
 	if len(n.Scopes) == 0 {
 		details["scopes"] = "Needs at least one scope."

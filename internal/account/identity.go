@@ -16,7 +16,7 @@ import (
 	"github.com/waypost/waypost/internal/account/oauth"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Faults of identities.
@@ -72,7 +72,7 @@ func name(s, otherwise string) string {
 	if runes := []rune(s); len(runes) > MaxName {
 		s = string(runes[:MaxName])
 	}
-	if !storable(s) || !textline.Valid(s) || utf8.RuneCountInString(s) < MinName {
+	if !text.Storable(s) || !text.IsLine(s) || utf8.RuneCountInString(s) < MinName {
 		return otherwise
 	}
 	return s

@@ -10,6 +10,7 @@ import (
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/text"
 	"github.com/waypost/waypost/internal/throttle"
 )
 
@@ -27,7 +28,7 @@ func (s *Service) FindByEmail(ctx context.Context, email string) (User, error) {
 // password is taken. It returns ErrNotFound, ErrBusy, or a validation fault whose
 // details are keyed by field.
 func (s *Service) SetPassword(ctx context.Context, email, password string) error {
-	if !within(password, MinPassword, MaxPassword) {
+	if !text.Within(password, MinPassword, MaxPassword) {
 		return fault.Validation(map[string]string{"password": passwordRule})
 	}
 	hash, err := s.hasher.hash(ctx, password, payersOf(ctx, email))

@@ -14,6 +14,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/text"
 	"github.com/waypost/waypost/internal/throttle"
 	"github.com/waypost/waypost/internal/token"
 )
@@ -116,7 +117,7 @@ func (s *Service) pass(ctx context.Context, streaks ...throttle.Key) error {
 
 func (s *Service) findByEmail(ctx context.Context, email string) (dbsqlc.User, error) {
 	key := emailKey(email)
-	if !storable(key) {
+	if !text.Storable(key) {
 		return dbsqlc.User{}, pgx.ErrNoRows
 	}
 	return s.queries.FindUserByEmailKey(ctx, s.o.DB.Direct(), key)

@@ -18,6 +18,7 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats/client"
+	"github.com/waypost/waypost/internal/text"
 )
 
 const (
@@ -102,7 +103,7 @@ func (i *Ingester) readReported(s site.Site, e Reported) (visit, *Refusal) {
 	switch {
 	case e.Problem != "":
 		return visit{}, &Refusal{Code: DropInvalid, Message: e.Problem}
-	case e.EventID == "" || !isText(e.EventID, maxEventID):
+	case !text.Within(e.EventID, 1, maxEventID):
 		return visit{}, &Refusal{Code: DropInvalid, Message: "event_id: From 1 to 200 characters, without U+0000."}
 	case e.Hit.At.Before(now.Add(-reportedLate)):
 		return visit{}, &Refusal{Code: DropTooOld, Message: "ts: More than 24 hours ago."}

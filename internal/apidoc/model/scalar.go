@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // emailForm is RFC 5321's Dot-string "@" Domain, as a pattern that RE2 and
@@ -33,9 +33,9 @@ var emailPattern = regexp.MustCompile(emailForm)
 // have their own idea in \s: these are Unicode's. lineForm and namedForm are one
 // line of text, and one that is not blank.
 const (
-	nonblankForm = `^[^\x00]*[^\x00\x09-\x0D\x85\u2028\u2029` + textline.Spaces + `][^\x00]*$`
-	lineForm     = `^[^` + textline.Refused + `]*$`
-	namedForm    = `^[^` + textline.Refused + `]*[^` + textline.Refused + textline.Spaces + `][^` + textline.Refused + `]*$`
+	nonblankForm = `^[^\x00]*[^\x00\x09-\x0D\x85\u2028\u2029` + text.Spaces + `][^\x00]*$`
+	lineForm     = `^[^` + text.RefusedInLine + `]*$`
+	namedForm    = `^[^` + text.RefusedInLine + `]*[^` + text.RefusedInLine + text.Spaces + `][^` + text.RefusedInLine + `]*$`
 )
 
 const maxLocalPart = 64 // RFC 5321, section 4.5.3.1.1
