@@ -125,7 +125,6 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		Path:        "/api/admin/webhooks",
 		Summary:     "List webhook deliveries",
 		Description: "Stored deliveries, newest first, page by page.",
-		Tags:        []string{tagWebhooks},
 	}, roles(identity.Admin)), export.Variant{Order: orderEvents, Capture: map[string]string{"eventId": "/data/0/id"}}), func(ctx context.Context, in *listWebhooksInput) (*listWebhooksOutput, error) {
 		f, after, err := in.filter()
 		if err != nil {
@@ -156,7 +155,6 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		Description: "Runs the event's handler again from the stored bytes and answers the event with its new outcome. An event that failed can be replayed, " +
 			"and a pending one that nobody is handling, also when it waits for its next attempt, which then goes now; one that was processed only with `force=true`. " +
 			"The answer is still `pending` when the handler takes longer than 8 seconds, when a job makes the attempt (a forward), and when this instance has no handler for the event and leaves it to one that has.",
-		Tags: []string{tagWebhooks},
 	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrInFlight, webhook.ErrNotReplayable, webhook.ErrEmptied), export.Variant{
 		Order: orderReplay, Parameters: map[string]string{"id": "{{eventId}}", "force": "true"},
 	}), func(ctx context.Context, in *replayWebhookInput) (*webhookOutput, error) {

@@ -109,13 +109,12 @@ type providerCursor struct {
 
 func registerWebhookLog(a huma.API, s WebhookLog) {
 	huma.Register(a, access(huma.Operation{
-		OperationID: "list-rejected-webhooks",
+		OperationID: "list-webhook-rejections",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/rejected",
 		Summary:     "List refused webhook deliveries",
 		Description: "Deliveries that were refused and so have no event, newest first, page by page. Kept are the newest 1,000 of each provider and of all unknown " +
 			"providers together, for 30 days. Written in the background: an entry shows up a moment after the refusal, and in a flood some are only counted.",
-		Tags: []string{tagWebhooks},
 	}, roles(identity.Admin)), func(ctx context.Context, in *listRejectedInput) (*listRejectedOutput, error) {
 		var after *uuid.UUID
 		if in.Cursor != "" {
@@ -149,7 +148,6 @@ func registerWebhookLog(a huma.API, s WebhookLog) {
 		Path:        "/api/admin/webhooks/providers",
 		Summary:     "List webhook providers",
 		Description: "The registered providers by name: how they are verified, whether their secret is set (never the secret), and how their events fare.",
-		Tags:        []string{tagWebhooks},
 	}, roles(identity.Admin)), func(ctx context.Context, in *listProvidersInput) (*listProvidersOutput, error) {
 		var after providerCursor
 		if err := decodeCursor(in.Cursor, &after); err != nil {

@@ -5,8 +5,6 @@ package api
 //go:generate go run ../cmd/waypost openapi --output openapi.json
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/go-chi/chi/v5"
 
+	"github.com/waypost/waypost/internal/apidoc"
 	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/httpedge"
 )
@@ -25,102 +24,54 @@ const (
 	Version = "1.0.0"
 )
 
-// Models are the resources whose schemas are described.
-func Models() []any { return []any{User{}, Post{}} }
-
-// Options are the services behind the operations. The description needs none of
-// them: New works with only BaseURL set, and the operations then fail.
+// Options are what Mount needs.
 type Options struct {
 	// BaseURL is the service's own public URL, without a trailing slash.
 	BaseURL string
-	// DocsPath is where the documentation is; default "/docs".
-	DocsPath string
-
+	// Authenticator and SiteKeys know who calls. Without them the operations are
+	// described, and can't be called.
 	Authenticator Authenticator
 	SiteKeys      SiteKeys
-	Auth          AuthService
-	OAuth         OAuthService
-	Identities    IdentityService
-	TwoFactor     TwoFactorService
-	Registrar     Registrar
-	Sessions      SessionService
-	Tokens        TokenService
-	KeySet        KeySet
-	Users         UserService
-	Posts         PostService
-	Deliveries    DeliveryReceiver
-	Webhooks      WebhookAdmin
-	WebhookLog    WebhookLog
-	WebhookEvents WebhookEvents
-	Replays       WebhookReplays
-	Collector     Collector
-	Batches       BatchCollector
-	Sites         SiteFinder
-	SiteAdmin     SiteAdmin
-	SiteKeyAdmin  SiteKeyAdmin
-	SiteEraser    SiteEraser
-	Drops         DropCounts
-	Stats         StatsService
-	// Limits are how often per minute something may be asked.
-	Limits Limits
-	// HonorDoNotTrack makes collection count nothing for DNT and GPC.
-	HonorDoNotTrack bool
-	// Ready lists what must work for the service to be ready, in a fixed order.
-	Ready []Check
-	// JobFailures returns the work in the background that fails for good, by name; nil
-	// for none.
-	JobFailures func() map[string]JobFailure
+	// KeyRate is how often per minute something may be asked with one secret API key
+	// of a site; 0 is without limit.
+	KeyRate int
+	// Resources are the operations.
+	Resources []Resource
 }
 
-// Check is one condition of readiness, or with State something worth knowing
-// that is none.
-type Check struct {
-	Name string
-	Test func(context.Context) error
-	// State is shown as it is, and Test not called.
-	State string
+// Models are those of all resources.
+func (o Options) Models() []any {
+	var models []any
+	for _, r := range o.Resources {
+		models = append(models, r.Models...)
+	}
+	return models
+}
+
+// Webhooks are what others send to any resource.
+func (o Options) Webhooks() []apidoc.Webhook {
+	var webhooks []apidoc.Webhook
+	for _, r := range o.Resources {
+		webhooks = append(webhooks, r.Webhooks...)
+	}
+	return webhooks
 }
 
 // Mount adds every operation and plain handler to r and returns the Huma API that
 // describes them. It fails when an operation declares no access.
 func Mount(r chi.Router, o Options) (huma.API, error) {
+	list := resources(o.Resources)
 	config := huma.DefaultConfig(Title, Version)
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.CreateHooks = nil // no $schema members and Link headers
-	describe(&config, o.BaseURL)
+	describe(&config, o.BaseURL, list)
 	config.Formats = map[string]huma.Format{"application/json": model.Format(), "json": model.Format(), csvType: csvFormat()}
 
-	r.Use(aliases)
+	r.Use(aliases(list.aliases()))
 	operations := r.With(httpedge.CheckQuery, withETag("/api/stats/"))
 	a := humachi.New(operations, config)
-	a.UseMiddleware(guard(o.Authenticator, o.SiteKeys, newLimiter(o.Limits.PerKey)), readJSON)
-
-	registerAuth(a, o.Auth)
-	registerOAuth(a, o.OAuth, o.BaseURL)
-	registerIdentities(a, o.Identities)
-	registerTwoFactor(a, o.TwoFactor)
-	registerRegistration(a, o.Registrar)
-	registerPasswords(a, o.Registrar)
-	registerSessions(a, o.Sessions)
-	registerTokens(a, o.Tokens)
-	registerKeySet(a, o.KeySet)
-	registerUsers(a, o.Users)
-	registerPosts(a, o.Posts)
-	registerAdminWebhooks(a, o.Webhooks)
-	registerWebhookLog(a, o.WebhookLog)
-	registerWebhookEvent(a, o.WebhookEvents)
-	registerWebhookReplays(a, o.Replays)
-	registerStats(a, o.Stats)
-	registerCollectBatch(a, o.Batches)
-	registerSites(a, o.SiteAdmin, o.SiteEraser)
-	registerSiteKeys(a, o.SiteAdmin, o.SiteKeyAdmin)
-	registerSiteDrops(a, o.SiteAdmin, o.Drops)
-	registerHealth(a, o.Ready, o.JobFailures)
-	registerIndex(a, o.BaseURL, cmp.Or(o.DocsPath, "/docs"))
-
-	r.With(describeDelivery().Middleware).Method(http.MethodPost, deliveryPath, receiveWebhook(o.Deliveries))
-	mountCollect(r, o)
-	mountScript(r)
+	a.UseMiddleware(guard(o.Authenticator, o.SiteKeys, newLimiter(o.KeyRate)), readJSON)
+	list.register(a, r)
 
 	if err := checkAccess(a); err != nil {
 		return nil, errors.Join(errors.New("api: deny by default"), err)
@@ -128,19 +79,21 @@ func Mount(r chi.Router, o Options) (huma.API, error) {
 	return a, nil
 }
 
-// aliases lets a few resources answer without /api too, as the specification's
-// illustrative routes have them. They are in no description.
-func aliases(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, root := range []string{"/auth/login", "/users", "/posts"} {
-			if rest, ok := strings.CutPrefix(r.URL.Path, root); ok && (rest == "" || rest[0] == '/') {
-				r.URL.Path = "/api" + r.URL.Path
-				if r.URL.RawPath != "" {
-					r.URL.RawPath = "/api" + r.URL.RawPath
+// aliases lets some resources answer without /api too, as the specification's
+// illustrative routes have them.
+func aliases(roots []string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for _, root := range roots {
+				if rest, ok := strings.CutPrefix(r.URL.Path, root); ok && (rest == "" || rest[0] == '/') {
+					r.URL.Path = "/api" + r.URL.Path
+					if r.URL.RawPath != "" {
+						r.URL.RawPath = "/api" + r.URL.RawPath
+					}
+					break
 				}
-				break
 			}
-		}
-		next.ServeHTTP(w, r)
-	})
+			next.ServeHTTP(w, r)
+		})
+	}
 }

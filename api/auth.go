@@ -57,6 +57,36 @@ type userOutput struct {
 	Body single[User]
 }
 
+// SignInService is what signing in takes as a whole.
+type SignInService interface {
+	AuthService
+	OAuthService
+	IdentityService
+	TwoFactorService
+	Registrar
+	SessionService
+}
+
+// SignIn are the operations on one's own account. baseURL is the service's own,
+// without a trailing slash.
+func SignIn(s SignInService, keys KeySet, baseURL string) Resource {
+	return Resource{
+		Tag: "Sign-in", Area: "Accounts",
+		Description: "Accounts of one's own: register, sign in and out, sessions, passwords, and the keys that verify access tokens.",
+		Aliases:     []string{"/auth/login"},
+		Register: func(a huma.API) {
+			registerAuth(a, s)
+			registerOAuth(a, s, baseURL)
+			registerIdentities(a, s)
+			registerTwoFactor(a, s)
+			registerRegistration(a, s)
+			registerPasswords(a, s)
+			registerSessions(a, s)
+			registerKeySet(a, keys)
+		},
+	}
+}
+
 func registerAuth(a huma.API, s AuthService) {
 	huma.Register(a, exported(access(huma.Operation{
 		OperationID: "login",
@@ -68,7 +98,6 @@ func registerAuth(a huma.API, s AuthService) {
 			"An unknown address and a wrong password get the same `invalid_credentials`; " +
 			"a deactivated account gets `account_inactive`, once its password is right. " +
 			"Ten failures in a row of an account, or a hundred of an address in a quarter of an hour, are answered with 429.",
-		Tags: []string{tagAuth},
 	}, public(), account.ErrInvalidCredentials, account.ErrInactive, errThrottled, account.ErrBusy), exportedSignIns()...), func(ctx context.Context, in *loginInput) (*signInOutput, error) {
 		c := in.Body.Value()
 		signed, err := s.SignIn(ctx, c.Email, c.Password)
@@ -79,14 +108,13 @@ func registerAuth(a huma.API, s AuthService) {
 	})
 
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "refresh",
+		OperationID: "refresh-session",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/refresh",
 		Summary:     "Get the next tokens",
 		Description: "Spends a refresh token and answers the session's next tokens. A refresh token is good once: " +
 			"one that was spent before ends the session, for it may have been stolen. Where the service forgives a second use at once, " +
 			"it gives a second branch of tokens: use one branch alone, for a token of one ends the session once one of the other was spent.",
-		Tags: []string{tagAuth},
 	}, public(), account.ErrRefreshReused, account.ErrRefreshUnknown, account.ErrSessionRevoked), export.Variant{
 		Body:    map[string]any{"refresh_token": "{{refreshToken}}"},
 		Capture: map[string]string{"accessToken": "/data/access_token", "refreshToken": "/data/refresh_token"},
@@ -108,7 +136,6 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		Path:          "/api/auth/logout",
 		Summary:       "Sign out",
 		Description:   "Ends the session behind the access token, with all of its tokens, at once.",
-		Tags:          []string{tagAuth},
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().whileEnrolling()), export.Variant{Order: orderSignOut}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		err := s.SignOut(ctx)
@@ -124,7 +151,6 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		Path:        "/api/auth/me",
 		Summary:     "Who am I?",
 		Description: "The account behind the access token, as it is now.",
-		Tags:        []string{tagAuth},
 	}, signedIn().whileEnrolling()), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
 		u, err := s.FindByID(ctx, identity.FromContext(ctx).UserID)
 		if errors.Is(err, account.ErrNotFound) { // deleted since the guard looked

@@ -86,13 +86,12 @@ func createdUser(u account.User, message string) *createdUserOutput {
 func registerRegistration(a huma.API, s Registrar) {
 	registerVerification(a, s)
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "register",
+		OperationID: "register-user",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/register",
 		Summary:     "Make an account of one's own",
 		Description: "Makes an account with role `USER` and mails a link that verifies its address; it may sign in before. " +
 			"An address of the network makes at most 60 accounts in an hour.",
-		Tags:          []string{tagAuth},
 		DefaultStatus: http.StatusCreated,
 	}, public(), account.ErrEmailTaken, errThrottled, account.ErrBusy), export.Variant{
 		Order:   orderRegister,
@@ -115,7 +114,6 @@ func registerVerification(a huma.API, s Registrar) {
 		Path:        "/api/auth/verify-email",
 		Summary:     "Verify an e-mail address",
 		Description: "Spends the code of a link that was mailed to the address. It is good once, and only while the account has that address.",
-		Tags:        []string{tagAuth},
 	}, public(), account.ErrLinkInvalid)), func(ctx context.Context, in *struct {
 		Body model.Request[EmailVerification]
 	}) (*doneOutput, error) {
@@ -126,13 +124,12 @@ func registerVerification(a huma.API, s Registrar) {
 	})
 
 	huma.Register(a, access(huma.Operation{
-		OperationID: "resend-verification",
+		OperationID: "resend-verification-mail",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/verify-email/resend",
 		Summary:     "Ask for another verification mail",
 		Description: "Mails another link to the address if there is an active account with it that has not verified it. The answer is the same if not. " +
 			"An account gets at most 5 in an hour, an address of the network may ask for 60.",
-		Tags: []string{tagAuth},
 	}, public(), errThrottled), func(ctx context.Context, in *struct {
 		Body model.Request[VerificationRequest]
 	}) (*doneOutput, error) {
@@ -145,12 +142,11 @@ func registerVerification(a huma.API, s Registrar) {
 
 func registerPasswords(a huma.API, s Registrar) {
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "forgot-password",
+		OperationID: "request-password-reset",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/password/forgot",
 		Summary:     "Ask for a new password",
 		Description: "Mails a link to the address if there is an active account with it. The answer is the same if not.",
-		Tags:        []string{tagAuth},
 	}, public(), errThrottled), export.Variant{Body: map[string]any{"email": "{{memberEmail}}"}}), func(ctx context.Context, in *struct {
 		Body model.Request[ForgottenPassword]
 	}) (*doneOutput, error) {
@@ -166,7 +162,6 @@ func registerPasswords(a huma.API, s Registrar) {
 		Path:        "/api/auth/password/reset",
 		Summary:     "Set a forgotten password",
 		Description: "Spends the code of a mailed link, sets the password and ends all sessions. It signs nobody in, and a second factor still stands.",
-		Tags:        []string{tagAuth},
 	}, public(), account.ErrLinkInvalid, account.ErrBusy)), func(ctx context.Context, in *struct {
 		Body model.Request[PasswordReset]
 	}) (*doneOutput, error) {
@@ -183,7 +178,6 @@ func registerPasswords(a huma.API, s Registrar) {
 		Path:        "/api/auth/password/change",
 		Summary:     "Change one's password",
 		Description: "Needs the current password, ends all other sessions, and tells the account's address by mail.",
-		Tags:        []string{tagAuth},
 	}, inPerson(), account.ErrReauthenticate, errThrottled, account.ErrBusy), export.Variant{
 		Order: orderChangePassword, Credential: memberToken,
 		Body: map[string]any{"current_password": memberPassword, "new_password": memberNewPassword},

@@ -9,11 +9,9 @@ import (
 	"testing"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/go-chi/chi/v5"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
-	"github.com/waypost/waypost/api"
 	"github.com/waypost/waypost/internal/apidoc/model/modeltest"
 	"github.com/waypost/waypost/internal/identity"
 )
@@ -134,17 +132,13 @@ func (o modelOperation) onlyOfTheWorld(a answer) bool {
 
 func TestEveryModelIsTakenExactlyWhenItsServedSchemaTakesIt(t *testing.T) {
 	t.Parallel()
-	described, err := api.Mount(chi.NewRouter(), api.Options{BaseURL: baseURL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc := described.OpenAPI()
+	doc := described(t)
 	p := newPeople(t)
 	admin := p.add(t, "admin@example.com", identity.Admin)
 	asAdmin := func(t *testing.T, method, path, body string) answer { return p.send(t, method, path, body, admin) }
 	p.add(t, "member@example.com", identity.User)
 	asAdmin(t, "POST", "/api/posts", `{"title":"First","body":"Text"}`).wants(t, "a post", 200, "")
-	sites := newSiteAPI(t, api.Limits{})
+	sites := newSiteAPI(t, limits{})
 	asKeeper := func(t *testing.T, method, path, body string) answer { return sites.send(t, method, path, body) }
 	blog := sites.create(t, `{"name":"Blog","domain":"blog.example"}`)
 

@@ -27,6 +27,18 @@ type SiteFinder interface {
 	BySiteKey(ctx context.Context, key string) (site.Site, error)
 }
 
+// Collection is how hits and events are taken in.
+type Collection struct {
+	Sites     SiteFinder
+	Collector Collector
+	Batches   BatchCollector
+	// SiteRate and AddressRate are how many hits per minute one site's pages may
+	// report, and how many may come from one address; 0 is without limit.
+	SiteRate, AddressRate int
+	// HonorDoNotTrack counts nothing for DNT and GPC.
+	HonorDoNotTrack bool
+}
+
 // maxCollect is the size of a hit, in bytes.
 const maxCollect = 8 << 10
 
@@ -35,9 +47,9 @@ var errCollectType = fault.New(fault.UnsupportedMedia, fault.CodeUnsupportedMedi
 // mountCollect adds the one path that pages of other origins call. It takes
 // text/plain, which a browser sends across origins without asking first, and
 // answers those that ask.
-func mountCollect(r chi.Router, o Options) {
+func mountCollect(r chi.Router, c Collection) {
 	const path = "/api/collect"
-	r.With(describeCollect().Middleware).Method(http.MethodPost, path, anyOrigin(collect(o, newLimiter(o.Limits.PerSite), newLimiter(o.Limits.PerAddress))))
+	r.With(describeCollect().Middleware).Method(http.MethodPost, path, anyOrigin(collect(c, newLimiter(c.SiteRate), newLimiter(c.AddressRate))))
 	r.Method(http.MethodOptions, path, anyOrigin(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h.Set("Access-Control-Allow-Methods", http.MethodPost)
@@ -57,13 +69,13 @@ func anyOrigin(next http.Handler) http.Handler {
 }
 
 // collect answers POST /api/collect: 202 without a body once the hit is durable.
-func collect(o Options, perSite, perAddress *limiter) http.Handler {
+func collect(c Collection, perSite, perAddress *limiter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := perAddress.take(w, r, addressKey(identity.FromContext(r.Context()).Address))
 		if err == nil {
-			err = collectOne(w, r, o, perSite)
+			err = collectOne(w, r, c, perSite)
 		} else if in, unread := readHit(w, r); unread == nil {
-			o.Collector.CountRefused(in.siteKey)
+			c.Collector.CountRefused(in.siteKey)
 		}
 		if err != nil {
 			httpedge.WriteError(w, r, err)
@@ -74,25 +86,25 @@ func collect(o Options, perSite, perAddress *limiter) http.Handler {
 	})
 }
 
-func collectOne(w http.ResponseWriter, r *http.Request, o Options, perSite *limiter) error {
+func collectOne(w http.ResponseWriter, r *http.Request, c Collection, perSite *limiter) error {
 	in, err := readHit(w, r)
 	if err != nil {
 		return err
 	}
-	found, err := o.Sites.BySiteKey(r.Context(), in.siteKey)
+	found, err := c.Sites.BySiteKey(r.Context(), in.siteKey)
 	if err != nil {
 		return err
 	}
 	if err := perSite.take(w, r, found.ID.String()); err != nil {
-		o.Collector.CountRefused(in.siteKey)
+		c.Collector.CountRefused(in.siteKey)
 		return err
 	}
 	h := in.hit
 	h.Address, h.UserAgent = identity.FromContext(r.Context()).Address, r.UserAgent()
-	h.DoNotTrack = o.HonorDoNotTrack && (r.Header.Get("DNT") == "1" || r.Header.Get("Sec-GPC") == "1")
+	h.DoNotTrack = c.HonorDoNotTrack && (r.Header.Get("DNT") == "1" || r.Header.Get("Sec-GPC") == "1")
 	// From here on the address is the visitor's own business.
 	ctx := identity.NewContext(r.Context(), identity.Site(found.ID.String()))
-	return within("body", o.Collector.Collect(ctx, found, h))
+	return within("body", c.Collector.Collect(ctx, found, h))
 }
 
 func readHit(w http.ResponseWriter, r *http.Request) (hitBody, error) {

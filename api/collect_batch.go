@@ -191,13 +191,12 @@ type batchOutput struct {
 
 func registerCollectBatch(a huma.API, s BatchCollector) {
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "collect-batch",
+		OperationID: "collect-events",
 		Method:      http.MethodPost,
 		Path:        "/api/collect/batch",
 		Summary:     "Report events from a server",
 		Description: "Counts up to 1,000 events, each once: after an error or a lost answer the same batch can be sent again. " +
 			"An answer means that all accepted events are durable. A bad event fails none of its neighbours; `accepted`, `duplicate` and the length of `rejected` add up.",
-		Tags:             []string{tagStats},
 		SkipValidateBody: true,
 	}, ingestKey()), exportedBatch()), func(ctx context.Context, in *struct{ Body batchBody }) (*batchOutput, error) {
 		events := make([]stats.Reported, len(in.Body.events))

@@ -49,7 +49,9 @@ func newCollection(t *testing.T, honorDoNotTrack bool) collection {
 	if err := httpedge.Use(r, httpedge.Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := api.Mount(r, api.Options{BaseURL: baseURL, Sites: sites, Collector: ingester, HonorDoNotTrack: honorDoNotTrack}); err != nil {
+	if _, err := api.Mount(r, api.Options{BaseURL: baseURL, Resources: []api.Resource{
+		api.Statistics(nil, api.Collection{Sites: sites, Collector: ingester, HonorDoNotTrack: honorDoNotTrack}),
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	return collection{handler: r, db: d, site: made, ingester: ingester}

@@ -39,12 +39,11 @@ func (hitProps) Schema(huma.Registry) *huma.Schema {
 // describeCollect is the description of POST /api/collect.
 func describeCollect() *apidoc.Operation {
 	o := apidoc.Describe().
-		ID("collect").
+		ID("collect-hit").
 		Summary("Count a page view or an event").
 		Description("Answers 202 once the hit is durable. Bots, visitors who asked not to be tracked and hosts that are not the site's are accepted and not counted. "+
 			"Callable from any origin, also as text/plain, which browsers send without asking first. At most 8 KiB.\n\n"+
 			"Access: public; the site's public key is in the body.").
-		Tags(tagStats).
 		Security().
 		Body(pageHit{}, "application/json", "text/plain").
 		Response(http.StatusAccepted, nil, "Counted, or not to be counted.").

@@ -1,74 +1,113 @@
 package api
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-chi/chi/v5"
 
 	"github.com/waypost/waypost/internal/apidoc"
 	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/webhook"
+	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
 const (
-	deliveryPath            = "/webhooks/{provider}"
-	schemePaymentSignature  = "paymentSignature"
-	schemeCodehostSignature = "codehostSignature"
+	deliveryPath = "/webhooks/{provider}"
+	tagWebhooks  = "Webhooks"
 )
 
-// builtIn are the deliveries of the built-in providers, as senders see them.
-func builtIn() []delivery {
-	return []delivery{{
-		registration: webhook.Payment(),
-		scheme:       schemePaymentSignature,
-		summary:      "A payment event",
-		description: "Signed over `<t>.<body>`; `t` lies within 300 seconds of the receiver's clock. " +
-			"The body's `id` is the event's own id, by which a repetition is known.",
-		body: paymentDelivery{ID: "evt_1", Type: "payment.succeeded", Data: map[string]any{"amount": 1900, "currency": "EUR"}},
-		variant: export.Variant{
-			Body:      map[string]any{"id": "evt_{{$guid}}"},
-			Signature: &export.Signature{Secret: "paymentSecret", Message: "{timestamp}.{body}", Value: "t={timestamp},v1={hmac}"},
-		},
-	}, {
-		registration: webhook.CodeHost(),
-		scheme:       schemeCodehostSignature,
-		summary:      "A code host event",
-		description:  "Signed over the body. The event's type and id are in headers, which the signature does not cover.",
-		body:         codehostDelivery{Ref: "refs/heads/main", After: "9f2c1e"},
-		headers:      map[string]string{"X-Codehost-Event": "push", "X-Codehost-Delivery": "d-1"},
-		variant: export.Variant{
-			Headers:   map[string]string{"X-Codehost-Event": "push", "X-Codehost-Delivery": "{{$guid}}"},
-			Signature: &export.Signature{Secret: "codehostSecret", Message: "{body}", Value: "sha256={hmac}"},
-		},
-	}}
-}
-
+// delivery is what a provider sends, as its sender sees it.
 type delivery struct {
-	registration         webhook.Registration
-	scheme               string
-	summary, description string
-	body                 any
-	headers              map[string]string
-	variant              export.Variant
+	webhook.Registration
+	example webhook.Example
+	// scheme names the security scheme, secret the variable of exports with the key;
+	// both are empty where nobody says how the provider signs.
+	scheme, secret string
+	recipe         signature.Recipe
+	variant        export.Variant
 }
 
-func (d delivery) signatureHeader() string { return d.registration.Verifier.Headers()[0] }
-
-// paymentDelivery and codehostDelivery describe what the providers send; the
-// receiver itself takes any JSON.
-type paymentDelivery struct {
-	_    struct{}       `json:"-" additionalProperties:"true"`
-	ID   string         `json:"id,omitempty" maxLength:"255" doc:"The event's id. Without one no repetition is recognised." example:"evt_1"`
-	Type string         `json:"type,omitempty" maxLength:"100" doc:"The event's type." example:"payment.succeeded"`
-	Data map[string]any `json:"data,omitempty" doc:"What it is about." example:"{\"amount\":1900,\"currency\":\"EUR\"}"`
+// deliveries describes what the providers send.
+func deliveries(providers []webhook.Registration) ([]delivery, error) {
+	list := make([]delivery, len(providers))
+	for i, p := range providers {
+		d := delivery{Registration: p}
+		d.About.Summary = cmp.Or(p.About.Summary, "An event of "+p.Name)
+		var err error
+		if d.example, err = p.Example(); err != nil {
+			return nil, fmt.Errorf("api: webhook provider %s: %w", p.Name, err)
+		}
+		renamed, err := p.Renamed("{{$guid}}")
+		if err != nil {
+			return nil, fmt.Errorf("api: webhook provider %s: %w", p.Name, err)
+		}
+		d.variant = export.Variant{
+			Name: p.Name, Summary: d.About.Summary, Example: p.Name, Parameters: map[string]string{"provider": p.Name},
+			Body: renamed.Body, Headers: maps.Clone(d.example.Headers),
+		}
+		maps.Copy(d.variant.Headers, renamed.Headers)
+		d.sign()
+		list[i] = d
+	}
+	return list, nil
 }
 
-type codehostDelivery struct {
-	_     struct{} `json:"-" additionalProperties:"true"`
-	Ref   string   `json:"ref,omitempty" doc:"What was pushed to." example:"refs/heads/main"`
-	After string   `json:"after,omitempty" doc:"The newest commit." example:"9f2c1e"`
+var notInVariables = regexp.MustCompile("[^A-Za-z0-9_]")
+
+// sign says how the provider signs, to people and to exports.
+func (d *delivery) sign() {
+	var known bool
+	if d.recipe, known = d.Signing(); !known {
+		// Exports can't sign it, so what they send is refused.
+		d.variant.Status = []int{http.StatusOK, http.StatusUnauthorized}
+		return
+	}
+	d.scheme = d.Name + "Signature"
+	d.secret = notInVariables.ReplaceAllString(d.Name, "_") + "Secret"
+	if d.secret[0] < 'a' {
+		d.secret = "of_" + d.secret // a variable begins with a letter
+	}
+	d.variant.Signature = &export.Signature{
+		Header: d.recipe.Header, Secret: d.secret, Message: d.recipe.Message, Value: d.recipe.Value, Base64: d.recipe.Base64, Headers: d.recipe.More,
+	}
+}
+
+// Webhooks are the operations on webhook events, and the path that takes them from
+// the providers. An error names a provider whose example can't be made.
+func Webhooks(s WebhookService, providers []webhook.Registration) (Resource, error) {
+	list, err := deliveries(providers)
+	if err != nil {
+		return Resource{}, err
+	}
+	r := Resource{
+		Tag: tagWebhooks, Area: "Webhooks",
+		Description: "Deliveries from external providers: verified, stored before they are acknowledged, dispatched once.",
+		Schemes:     map[string]*huma.SecurityScheme{},
+		Register: func(a huma.API) {
+			registerAdminWebhooks(a, s)
+			registerWebhookLog(a, s)
+			registerWebhookEvent(a, s)
+			registerWebhookReplays(a, s)
+		},
+		Routes: func(r chi.Router) {
+			r.With(describeDelivery(list).Middleware).Method(http.MethodPost, deliveryPath, receiveWebhook(s))
+		},
+	}
+	for _, d := range list {
+		if d.scheme != "" {
+			r.Schemes[d.scheme] = &huma.SecurityScheme{Type: "apiKey", In: "header", Name: d.recipe.Header, Description: d.recipe.Text}
+			r.Variables = append(r.Variables, export.Variable{Name: d.secret, Description: "Secret of the webhook provider " + d.Name + "."})
+		}
+		r.Webhooks = append(r.Webhooks, d.webhook())
+	}
+	return r, nil
 }
 
 // deliveryFailures are what a delivery can be refused with.
@@ -80,58 +119,58 @@ func deliveryFailures() []error {
 }
 
 // describeDelivery is the description of POST /webhooks/{provider}.
-func describeDelivery() *apidoc.Operation {
+func describeDelivery(list []delivery) *apidoc.Operation {
 	o := apidoc.Describe().
 		ID("receive-webhook").
 		Summary("Deliver a webhook").
 		Description("Takes a delivery from a registered provider: the signature is checked over the bytes as they came, the event is stored, "+
 			"and only then answered. A repetition of an event is stored once and answered `skipped`. Content-Type is ignored.\n\n"+
 			"Access: a signature by the provider's secret.").
-		Tags(tagWebhooks).
 		Path("provider", &huma.Schema{Type: huma.TypeString, Pattern: "^[a-z0-9_-]+$", MaxLength: new(50)}, "The provider's name.", "payment").
 		Body(&huma.Schema{Description: "UTF-8 JSON, whatever the provider sends."})
 	var schemes []string
 	var variants []export.Variant
-	for _, d := range builtIn() {
-		name := d.registration.Name
-		o.BodyExample(name, d.body)
+	for _, d := range list {
+		o.BodyExample(d.Name, d.example.Body)
 		d.addHeaders(o)
-		schemes = append(schemes, d.scheme)
-		v := d.variant
-		v.Name, v.Summary, v.Example = name, d.summary, name
-		v.Parameters = map[string]string{"provider": name}
-		v.Signature.Header = d.signatureHeader()
-		variants = append(variants, v)
+		if d.scheme != "" {
+			schemes = append(schemes, d.scheme)
+		}
+		variants = append(variants, d.variant)
 	}
 	o.Security(schemes...).Extension(export.Extension, export.Hints{Variants: variants, Variant: export.Variant{Order: orderDeliver}})
 	return withReceipts(o)
 }
 
-// Webhooks are what the built-in providers send here, for the description's
-// section of that name.
-func Webhooks() []apidoc.Webhook {
-	var list []apidoc.Webhook
-	for _, d := range builtIn() {
-		name := d.registration.Name
-		o := apidoc.Describe().
-			ID("deliver-"+name).
-			Summary(d.summary).
-			Description(d.description+" Sent to `POST "+deliveryPath+"`, where the provider is `"+name+"`.").
-			Tags(tagWebhooks).
-			Security(d.scheme).
-			Body(d.body).
-			BodyExample(name, d.body)
-		d.addHeaders(o)
-		list = append(list, apidoc.Webhook{Name: name, ReceivedAt: deliveryPath, Operation: withReceipts(o)})
+// webhook is the delivery in the description's section of that name.
+func (d delivery) webhook() apidoc.Webhook {
+	o := apidoc.Describe().
+		ID("deliver-"+d.Name+"-webhook").
+		Summary(d.About.Summary).
+		Description(strings.TrimSpace(d.About.Description+" Sent to `POST "+deliveryPath+"`, where the provider is `"+d.Name+"`.")).
+		Tags(tagWebhooks).
+		Body(d.example.Body).
+		BodyExample(d.Name, d.example.Body)
+	if d.scheme != "" {
+		o.Security(d.scheme)
+	} else {
+		o.Security()
 	}
-	return list
+	d.addHeaders(o)
+	return apidoc.Webhook{Name: d.Name, ReceivedAt: deliveryPath, Operation: withReceipts(o)}
 }
 
 // addHeaders describes the headers beside the signature, which is a matter of
 // security.
 func (d delivery) addHeaders(o *apidoc.Operation) {
-	for _, name := range slices.Sorted(maps.Keys(d.headers)) {
-		o.Header(name, "", "Sent by the provider `"+d.registration.Name+"`.", d.headers[name])
+	names := slices.AppendSeq(slices.Collect(maps.Keys(d.example.Headers)), maps.Keys(d.recipe.More))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		var example any
+		if value, ok := d.example.Headers[name]; ok {
+			example = value
+		}
+		o.Header(name, "", "Sent by the provider `"+d.Name+"`.", example)
 	}
 }
 

@@ -10,15 +10,17 @@ import (
 
 // exportVariables are what people fill in before they run an exported collection;
 // dev.env has the values.
-func exportVariables() export.Root {
-	return export.Root{Variables: []export.Variable{
+func exportVariables(list resources) export.Root {
+	variables := []export.Variable{
 		{Name: "adminEmail", Description: "E-mail address of an administrator."},
 		{Name: "adminPassword", Description: "The administrator's password."},
 		{Name: "siteKey", Description: "A site's public key."},
 		{Name: "siteApiKey", Description: "A secret API key of that site, with scope read."},
-		{Name: "paymentSecret", Description: "Secret of the webhook provider payment."},
-		{Name: "codehostSecret", Description: "Secret of the webhook provider codehost."},
-	}}
+	}
+	for _, r := range list {
+		variables = append(variables, r.Variables...)
+	}
+	return export.Root{Variables: variables}
 }
 
 // The order of exported requests that need what others made.

@@ -35,6 +35,36 @@ type healthOutput struct {
 	Body         health
 }
 
+// Check is one condition of readiness, or with State something worth knowing
+// that is none.
+type Check struct {
+	Name string
+	Test func(context.Context) error
+	// State is shown as it is, and Test not called.
+	State string
+}
+
+// Condition is how a service is.
+type Condition struct {
+	// Ready lists what must work for the service to be ready, in a fixed order.
+	Ready []Check
+	// JobFailures returns the work in the background that fails for good, by name; nil
+	// for none.
+	JobFailures func() map[string]JobFailure
+}
+
+// Service are the operations on the service itself. baseURL is its own, without a
+// trailing slash, docs the path of the documentation.
+func Service(baseURL, docs string, c Condition) Resource {
+	return Resource{
+		Tag: "Service", Area: "Service", Description: "Whether the service is alive and ready, and where its entry points are.",
+		Register: func(a huma.API) {
+			registerHealth(a, c.Ready, c.JobFailures)
+			registerIndex(a, baseURL, docs)
+		},
+	}
+}
+
 func registerHealth(a huma.API, checks []Check, failing func() map[string]JobFailure) {
 	huma.Register(a, access(huma.Operation{
 		OperationID: "get-health",
@@ -42,7 +72,6 @@ func registerHealth(a huma.API, checks []Check, failing func() map[string]JobFai
 		Path:        "/healthz",
 		Summary:     "Is the process alive?",
 		Description: "Answers as long as the process serves requests; it asks nothing of the database.",
-		Tags:        []string{tagService},
 	}, public()), func(context.Context, *struct{}) (*healthOutput, error) {
 		return &healthOutput{CacheControl: "no-store", Body: health{Status: "alive"}}, nil
 	})
@@ -53,7 +82,6 @@ func registerHealth(a huma.API, checks []Check, failing func() map[string]JobFai
 		Path:        "/readyz",
 		Summary:     "Can it serve?",
 		Description: "Ready when the database answers, its migrations are complete and jobs are being worked; else 503, whose details say which is not. Work in the background that keeps failing is listed, and leaves it ready.",
-		Tags:        []string{tagService},
 	}, public(), errNotReady), func(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 		defer cancel()

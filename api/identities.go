@@ -56,7 +56,6 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Path:        "/api/auth/identities",
 		Summary:     "List linked identities",
 		Description: "Who the account's holder is at outside providers, newest first, all on one page.",
-		Tags:        []string{tagAuth},
 	}, inPerson()), func(ctx context.Context, _ *struct{}) (*listIdentitiesOutput, error) {
 		all, err := s.ListIdentities(ctx, identity.FromContext(ctx).UserID)
 		if err != nil {
@@ -72,7 +71,7 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Summary:     "Link an identity",
 		Description: "Gives the signed-in account the identity behind a one-time code, which a sign-in with `redirect_to` returned with, " +
 			"in place of exchanging it. Needs a sign-in within the last 15 minutes.",
-		Tags: []string{tagAuth}, DefaultStatus: http.StatusCreated,
+		DefaultStatus: http.StatusCreated,
 	}, inPerson(), account.ErrReauthenticate, oauth.ErrCode, account.ErrIdentityTaken, account.ErrBusy), export.Variant{Status: []int{http.StatusCreated, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*linkedIdentityOutput, error) {
 			c := in.Body.Value()
@@ -87,12 +86,12 @@ func registerIdentities(a huma.API, s IdentityService) {
 		})
 
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "unlink-identity",
-		Method:      http.MethodDelete,
-		Path:        "/api/auth/identities/{id}",
-		Summary:     "Unlink an identity",
-		Description: "It can't sign in to the account any more. The last way to sign in stays.",
-		Tags:        []string{tagAuth}, DefaultStatus: http.StatusNoContent,
+		OperationID:   "unlink-identity",
+		Method:        http.MethodDelete,
+		Path:          "/api/auth/identities/{id}",
+		Summary:       "Unlink an identity",
+		Description:   "It can't sign in to the account any more. The last way to sign in stays.",
+		DefaultStatus: http.StatusNoContent,
 	}, inPerson(), account.ErrMissingIdentity, account.ErrLastIdentity), export.Variant{Status: []int{http.StatusNoContent, http.StatusNotFound}}),
 		func(ctx context.Context, in *identityInput) (*struct{}, error) {
 			return nil, s.UnlinkIdentity(ctx, identity.FromContext(ctx).UserID, in.ID)

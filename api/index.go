@@ -34,12 +34,11 @@ func registerIndex(a huma.API, baseURL, docs string) {
 		"openapi_yaml": baseURL + docs + "/openapi.yaml",
 	}
 	huma.Register(a, access(huma.Operation{
-		OperationID: "get-index",
+		OperationID: "get-service-index",
 		Method:      http.MethodGet,
 		Path:        "/",
 		Summary:     "Where things are",
 		Description: "The service's entry points, for people and scripts that have only its address.",
-		Tags:        []string{tagService},
 	}, public()), func(context.Context, *struct{}) (*indexOutput, error) {
 		return &indexOutput{
 			CacheControl: "no-cache",

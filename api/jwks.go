@@ -39,12 +39,11 @@ type keySetOutput struct {
 
 func registerKeySet(a huma.API, s KeySet) {
 	huma.Register(a, access(huma.Operation{
-		OperationID: "get-key-set",
+		OperationID: "get-jwks",
 		Method:      http.MethodGet,
 		Path:        "/.well-known/jwks.json",
 		Summary:     "The keys that verify access tokens",
 		Description: "A JSON Web Key Set (RFC 7517). A key is here before it signs, and stays until its last token has expired.",
-		Tags:        []string{tagAuth},
 	}, public()), func(ctx context.Context, _ *struct{}) (*keySetOutput, error) {
 		raw, err := s.JWKS(ctx)
 		if err != nil {

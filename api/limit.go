@@ -10,14 +10,6 @@ import (
 	"github.com/waypost/waypost/internal/fault"
 )
 
-// Limits are how often per minute something may be asked of one process; 0 is
-// without limit.
-type Limits struct {
-	PerKey     int // requests with one secret API key of a site
-	PerSite    int // hits of one site's pages
-	PerAddress int // hits from one address
-}
-
 // rateWindow is what limits are counted over; it slides.
 const rateWindow = time.Minute
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waypost/waypost/api"
 	"github.com/waypost/waypost/internal/identity"
 )
 
@@ -60,7 +59,7 @@ func keysOf(m map[string]string) []string {
 
 func TestNamesOfSitesAndKeysAreOneLineOfWhatCanBeSeen(t *testing.T) {
 	t.Parallel()
-	s := newSiteAPI(t, api.Limits{})
+	s := newSiteAPI(t, limits{})
 	made := s.create(t, `{"name":"Blog","domain":"blog.example.com"}`)
 	path := "/api/admin/sites/" + made.ID
 	for _, bad := range []string{"Blog\nhttps://evil.example", "\tBlog", "\u202egolB", "Bl\u200bog"} {

@@ -95,7 +95,6 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 		Path:        "/api/auth/oauth/providers",
 		Summary:     "List sign-in providers",
 		Description: "The outside providers that are set up here, all on one page.",
-		Tags:        []string{tagAuth},
 	}, public()), func(context.Context, *struct{}) (*listOAuthProvidersOutput, error) {
 		return &listOAuthProvidersOutput{Body: newWhole(s.Providers(), func(p *oauth.Provider) OAuthProvider {
 			return OAuthProvider{Name: p.Name, Title: p.Title, StartURL: baseURL + "/api/auth/oauth/" + p.Name + "/start"}
@@ -103,12 +102,12 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 	})
 
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "start-oauth",
-		Method:      http.MethodGet,
-		Path:        "/api/auth/oauth/{provider}/start",
-		Summary:     "Sign in with a provider",
-		Description: "For browsers: sets a cookie and goes to the provider, which comes back to the callback within ten minutes.",
-		Tags:        []string{tagAuth}, DefaultStatus: http.StatusFound,
+		OperationID:   "start-oauth-login",
+		Method:        http.MethodGet,
+		Path:          "/api/auth/oauth/{provider}/start",
+		Summary:       "Sign in with a provider",
+		Description:   "For browsers: sets a cookie and goes to the provider, which comes back to the callback within ten minutes.",
+		DefaultStatus: http.StatusFound,
 	}, public(), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange), export.Variant{Status: []int{http.StatusFound, http.StatusNotFound}}),
 		func(ctx context.Context, in *startOAuthInput) (*startOAuthOutput, error) {
 			started, err := s.StartOAuth(ctx, in.Provider, account.OAuthStart{
@@ -142,7 +141,6 @@ func registerExchange(a huma.API, s OAuthService) {
 		Summary:     "Collect a provider's sign-in",
 		Description: "Turns the one-time code that a sign-in returned to `redirect_to` with into tokens: no token ever travels in a URL. " +
 			"The code is good for five minutes. After `email_exists_link_required` it still is, for `POST /api/auth/identities`.",
-		Tags: []string{tagAuth},
 	}, public(), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrNoAddress, account.ErrBusy), export.Variant{Status: []int{http.StatusOK, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*signInOutput, error) {
 			c := in.Body.Value()
@@ -161,13 +159,12 @@ func finishOperation(a huma.API) huma.Operation {
 		return &huma.Param{Schema: &huma.Schema{Type: huma.TypeString}, Example: example}
 	}
 	return huma.Operation{
-		OperationID: "finish-oauth",
+		OperationID: "finish-oauth-login",
 		Method:      http.MethodGet,
 		Path:        "/api/auth/oauth/{provider}/callback",
 		Summary:     "Come back from a provider",
 		Description: "Where a provider sends the browser. A sign-in that began with `redirect_to` goes on there, with the parameter " +
 			"`code` or `error`; any other is answered as `POST /api/auth/login` is.",
-		Tags: []string{tagAuth},
 		Responses: map[string]*huma.Response{
 			"200": {
 				Description: "The sign-in of one that began without redirect_to.",

@@ -78,8 +78,8 @@ func newOutside(t *testing.T, base string, change func(*account.Options)) outsid
 		t.Fatal(err)
 	}
 	_, err = api.Mount(r, api.Options{
-		BaseURL: base, Authenticator: o.accounts, Auth: o.accounts, Users: o.accounts, Sessions: o.accounts,
-		OAuth: o.accounts, Identities: o.accounts, TwoFactor: o.accounts,
+		BaseURL: base, Authenticator: o.accounts,
+		Resources: []api.Resource{api.SignIn(o.accounts, tokens, base), api.Users(o.accounts)},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -52,13 +52,13 @@ type people struct {
 // accountJobs keeps what was inserted, for tests to work.
 type accountJobs struct {
 	mu   sync.Mutex
-	list []account.LinkRequest
+	list []account.LinkJob
 }
 
 func (j *accountJobs) Insert(_ context.Context, _ pgx.Tx, job queue.Job) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.list = append(j.list, job.(account.LinkRequest))
+	j.list = append(j.list, job.(account.LinkJob))
 	return nil
 }
 
@@ -108,12 +108,12 @@ func newPeople(t *testing.T) people {
 		t.Fatal(err)
 	}
 	if _, err := api.Mount(r, api.Options{
-		BaseURL: baseURL, Authenticator: accounts, SiteKeys: noSiteKeys{}, Auth: accounts, Registrar: accounts, Sessions: accounts, Tokens: accounts,
-		KeySet: tokens, TwoFactor: accounts, Users: accounts, Posts: posts,
+		BaseURL: baseURL, Authenticator: accounts, SiteKeys: noSiteKeys{},
+		Resources: append(unmanned(t), api.SignIn(accounts, tokens, baseURL), api.APITokens(accounts), api.Users(accounts), api.Posts(posts)),
 	}); err != nil {
 		t.Fatal(err)
 	}
-	views, err := pages.New(pages.Options{Accounts: accounts})
+	views, err := pages.New(pages.Account(accounts))
 	if err != nil {
 		t.Fatal(err)
 	}

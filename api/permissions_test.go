@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waypost/waypost/api"
@@ -21,11 +20,7 @@ var update = flag.Bool("update", false, "write the permission matrix into docs/s
 
 func permissions(t *testing.T) []api.Permission {
 	t.Helper()
-	a, err := api.Mount(chi.NewRouter(), api.Options{BaseURL: baseURL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return api.Permissions(a.OpenAPI())
+	return api.Permissions(described(t))
 }
 
 func TestTheDocumentedPermissionsAreTheDeclaredOnes(t *testing.T) {
@@ -54,17 +49,14 @@ func TestTheDocumentedPermissionsAreTheDeclaredOnes(t *testing.T) {
 
 func TestTheDescriptionHoldsThePermissions(t *testing.T) {
 	t.Parallel()
-	a, err := api.Mount(chi.NewRouter(), api.Options{BaseURL: baseURL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	api.DescribePermissions(a.OpenAPI(), func(string) bool { return true })
-	list := api.Permissions(a.OpenAPI())
-	if diff := cmp.Diff(any(list), a.OpenAPI().Extensions["x-permissions"]); diff != "" {
+	doc := described(t)
+	api.DescribePermissions(doc, func(string) bool { return true })
+	list := api.Permissions(doc)
+	if diff := cmp.Diff(any(list), doc.Extensions["x-permissions"]); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.HasSuffix(a.OpenAPI().Info.Description, api.PermissionTable(list)) || len(list) < 30 {
-		t.Errorf("%d operations, described as %s", len(list), a.OpenAPI().Info.Description)
+	if !strings.HasSuffix(doc.Info.Description, api.PermissionTable(list)) || len(list) < 30 {
+		t.Errorf("%d operations, described as %s", len(list), doc.Info.Description)
 	}
 }
 

@@ -62,6 +62,21 @@ func (in *listPostsInput) filter() (content.Filter, error) {
 	return f, nil
 }
 
+// Posts are the operations on posts.
+func Posts(s PostService) Resource {
+	return Resource{
+		Tag: "Posts", Area: "Content", Description: "Short texts with tags, by signed-in people.",
+		Models: []any{Post{}}, Aliases: []string{"/posts"},
+		Register: func(a huma.API) {
+			registerPosts(a, s)
+			registerPost(a, s)
+			for _, method := range []string{http.MethodPut, http.MethodPatch} {
+				registerPostUpdate(a, s, method)
+			}
+		},
+	}
+}
+
 func registerPosts(a huma.API, s PostService) {
 	huma.Register(a, access(huma.Operation{
 		OperationID: "list-posts",
@@ -69,7 +84,6 @@ func registerPosts(a huma.API, s PostService) {
 		Path:        "/api/posts",
 		Summary:     "List posts",
 		Description: "Everybody's posts, newest first, page by page.",
-		Tags:        []string{tagPosts},
 	}, signedIn()), func(ctx context.Context, in *listPostsInput) (*listPostsOutput, error) {
 		f, err := in.filter()
 		if err != nil {
@@ -91,7 +105,6 @@ func registerPosts(a huma.API, s PostService) {
 		Path:          "/api/posts",
 		Summary:       "Write a post",
 		Description:   "Stores a post by the account that is signed in.",
-		Tags:          []string{tagPosts},
 		DefaultStatus: http.StatusOK,
 	}, signedIn()), export.Variant{Capture: map[string]string{"postId": "/data/id"}}), func(ctx context.Context, in *createPostInput) (*postOutput, error) {
 		p := in.Body.Value()
@@ -103,9 +116,79 @@ func registerPosts(a huma.API, s PostService) {
 		}
 		return &postOutput{Body: single[Post]{Data: toPost(post), Message: "Post stored."}}, nil
 	})
+}
 
-	registerPost(a, s)
-	for _, method := range []string{http.MethodPut, http.MethodPatch} {
-		registerPostUpdate(a, s, method)
+// PostInput names a post.
+type PostInput struct {
+	ID int64 `path:"id" minimum:"1" doc:"The post's id." example:"1"`
+}
+
+type updatePostInput struct {
+	PostInput
+	Body model.Update[Post]
+}
+
+// change is what the body says and a post can be changed in.
+func (in *updatePostInput) change() content.Change {
+	var c content.Change
+	p := in.Body.Value()
+	for name, set := range map[string]func(){
+		"title": func() { c.Title = &p.Title },
+		"body":  func() { c.Body = &p.Body },
+		"tags":  func() { c.Tags = &p.Tags },
+	} {
+		if in.Body.Has(name) {
+			set()
+		}
 	}
+	return c
+}
+
+func registerPost(a huma.API, s PostService) {
+	huma.Register(a, exportedByID(access(huma.Operation{
+		OperationID: "get-post",
+		Method:      http.MethodGet,
+		Path:        "/api/posts/{id}",
+		Summary:     "Show a post",
+		Description: "One post, by whomever.",
+	}, signedIn(), content.ErrNoPost), "postId"), func(ctx context.Context, in *PostInput) (*postOutput, error) {
+		post, err := s.FindPost(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return &postOutput{Body: single[Post]{Data: toPost(post), Message: "Post found."}}, nil
+	})
+
+	huma.Register(a, exportedByID(access(huma.Operation{
+		OperationID:   "delete-post",
+		Method:        http.MethodDelete,
+		Path:          "/api/posts/{id}",
+		Summary:       "Delete a post",
+		Description:   "For its author, an `EDITOR` or an `ADMIN`; others who are signed in get 403, for they may read it.",
+		DefaultStatus: http.StatusNoContent,
+	}, signedIn(), content.ErrNoPost, content.ErrNotAuthor), "postId"), func(ctx context.Context, in *PostInput) (*struct{}, error) {
+		return nil, s.DeletePost(ctx, in.ID)
+	})
+}
+
+// registerPostUpdate declares PUT and PATCH, which do the same.
+func registerPostUpdate(a huma.API, s PostService, method string) {
+	id, summary := "put-post", "Change a post"
+	if method == http.MethodPatch {
+		id, summary = "update-post", "Change a post in part"
+	}
+	huma.Register(a, exportedByID(access(huma.Operation{
+		OperationID: id,
+		Method:      method,
+		Path:        "/api/posts/{id}",
+		Summary:     summary,
+		Description: "Takes the post in full or in part: absent fields stay. For its author, an `EDITOR` or an `ADMIN`; " +
+			"others who are signed in get 403, for they may read it.",
+	}, signedIn(), content.ErrNoPost, content.ErrNotAuthor), "postId"), func(ctx context.Context, in *updatePostInput) (*postOutput, error) {
+		post, err := s.UpdatePost(ctx, in.ID, in.change())
+		if err != nil {
+			return nil, within("body", err)
+		}
+		return &postOutput{Body: single[Post]{Data: toPost(post), Message: "Post changed."}}, nil
+	})
 }

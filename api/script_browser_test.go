@@ -14,8 +14,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
-
-	"github.com/waypost/waypost/api"
 )
 
 // shopPage is a page of the counted site: it tracks before the script has come,
@@ -47,7 +45,7 @@ func port(t *testing.T, s *httptest.Server) string {
 // The script runs in a real browser, on a page of another origin, and the right
 // rows arrive; nothing is left in the browser.
 func TestTheScriptReportsWhatHappensOnAPage(t *testing.T) {
-	s := newSiteAPI(t, api.Limits{})
+	s := newSiteAPI(t, limits{})
 	made := s.create(t, `{"name":"Shop","domain":"shop.example"}`)
 	counter := httptest.NewServer(s.handler)
 	t.Cleanup(counter.Close)

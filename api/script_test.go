@@ -5,13 +5,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/waypost/waypost/api"
 )
 
 func TestTheScriptIsSmallAndCacheable(t *testing.T) {
 	t.Parallel()
-	s := newSiteAPI(t, api.Limits{})
+	s := newSiteAPI(t, limits{})
 	get := func(coding, tag string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/stats.js", nil)
 		r.Header.Set("Accept-Encoding", coding)

@@ -61,7 +61,6 @@ func registerSessions(a huma.API, s SessionService) {
 		Path:        "/api/auth/sessions",
 		Summary:     "List one's sessions",
 		Description: "Sign-ins that still hold, newest first, page by page.",
-		Tags:        []string{tagAuth},
 	}, inPerson()),
 		export.Variant{Name: "administrator", Summary: "List one's sessions"},
 		export.Variant{
@@ -100,7 +99,6 @@ func registerSessionEnds(a huma.API, s SessionService) {
 		Path:          "/api/auth/sessions/{id}",
 		Summary:       "End one of one's sessions",
 		Description:   "Its tokens end at once. It may be the session that asks.",
-		Tags:          []string{tagAuth},
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().whileEnrolling(), account.ErrNoSession), export.Variant{
 		Order: orderEndSession, Credential: memberToken, Parameters: map[string]string{"id": "{{sessionId}}"},
@@ -113,12 +111,11 @@ func registerSessionEnds(a huma.API, s SessionService) {
 	})
 
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID:   "end-sessions",
+		OperationID:   "end-all-sessions",
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/sessions",
 		Summary:       "End all of one's sessions",
 		Description:   "Signs out everywhere, here too.",
-		Tags:          []string{tagAuth},
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().whileEnrolling()), export.Variant{Order: orderEndSessions, Credential: memberToken}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		return nil, s.EndSessions(ctx)

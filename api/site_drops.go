@@ -45,7 +45,6 @@ func registerSiteDrops(a huma.API, sites SiteAdmin, s DropCounts) {
 			"`bot`: an automated client. `unknown_host`: a page that is not the site's. `do_not_track`: the visitor sent DNT or GPC. " +
 			"`validation_failed`: a field breaks a rule. `too_old`, `in_future`: the time of an event that a server reported. " +
 			"`rate_limited`: one of too many hits, answered 429; these are written down every few seconds, so that a crash may lose some.",
-		Tags: []string{tagSites},
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteDropsOutput, error) {
 		after, err := dropPosition(in.Cursor)
 		if err != nil {

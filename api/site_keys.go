@@ -78,7 +78,6 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 		Path:        "/api/admin/sites/{id}/keys",
 		Summary:     "List a site's secret keys",
 		Description: "Keys without their secrets, retired ones included, newest first, page by page.",
-		Tags:        []string{tagSites},
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteKeysOutput, error) {
 		var c idCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -105,7 +104,6 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 		Path:          "/api/admin/sites/{id}/keys",
 		Summary:       "Make a secret key of a site",
 		Description:   "The secret is in this answer and nowhere else: only its hash is stored.",
-		Tags:          []string{tagSites},
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin), site.ErrNoSite), export.Variant{
 		Parameters: map[string]string{"id": "{{siteId}}"}, Body: map[string]any{"name": "reporter", "scope": "ingest"},
@@ -135,7 +133,6 @@ func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
 		Path:          "/api/admin/sites/{id}/keys/{kid}/rotate",
 		Summary:       "Replace a secret key of a site",
 		Description:   "Makes a key with the same name and scope. The old one goes on working for a period of grace, by default a day.",
-		Tags:          []string{tagSites},
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin), site.ErrNoKey, site.ErrRetired), exportedKey), func(ctx context.Context, in *rotateSiteKeyInput) (*newSiteKeyOutput, error) {
 		siteID, keyID, err := in.ids()
@@ -155,7 +152,6 @@ func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
 		Path:          "/api/admin/sites/{id}/keys/{kid}",
 		Summary:       "Revoke a secret key of a site",
 		Description:   "The key ends at once. Revoking it again changes nothing.",
-		Tags:          []string{tagSites},
 		DefaultStatus: http.StatusNoContent,
 	}, roles(identity.Admin), site.ErrNoKey), exportedKey), func(ctx context.Context, in *SiteKeyInput) (*struct{}, error) {
 		siteID, keyID, err := in.ids()

@@ -72,6 +72,24 @@ type idCursor struct {
 	ID uuid.UUID `json:"i"`
 }
 
+// SiteService keeps the sites and their keys.
+type SiteService interface {
+	SiteAdmin
+	SiteKeyAdmin
+}
+
+// Sites are the operations on sites.
+func Sites(s SiteService, e SiteEraser, d DropCounts) Resource {
+	return Resource{
+		Tag: "Sites", Area: "Statistics", Description: "The sites that are counted, their keys, and what was not counted.",
+		Register: func(a huma.API) {
+			registerSites(a, s, e)
+			registerSiteKeys(a, s, s)
+			registerSiteDrops(a, s, d)
+		},
+	}
+}
+
 func registerSites(a huma.API, s SiteAdmin, e SiteEraser) {
 	registerSiteReads(a, s)
 	registerSiteWrites(a, s)
@@ -82,7 +100,6 @@ func registerSites(a huma.API, s SiteAdmin, e SiteEraser) {
 		Path:          "/api/admin/sites/{id}",
 		Summary:       "Delete a site",
 		Description:   "The site and its keys are gone at once; a job erases everything that was counted. This can't be undone.",
-		Tags:          []string{tagSites},
 		DefaultStatus: http.StatusNoContent,
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *SiteInput) (*struct{}, error) {
 		id, err := in.siteID()
@@ -100,7 +117,6 @@ func registerSiteReads(a huma.API, s SiteAdmin) {
 		Path:        "/api/admin/sites",
 		Summary:     "List sites",
 		Description: "The sites whose traffic is counted, newest first, page by page.",
-		Tags:        []string{tagSites},
 	}, roles(identity.Admin)), func(ctx context.Context, in *struct{ Page }) (*listSitesOutput, error) {
 		var c idCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -123,7 +139,6 @@ func registerSiteReads(a huma.API, s SiteAdmin) {
 		Path:        "/api/admin/sites/{id}",
 		Summary:     "Show a site",
 		Description: "One site, with its public key.",
-		Tags:        []string{tagSites},
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *SiteInput) (*siteOutput, error) {
 		id, err := in.siteID()
 		if err != nil {
@@ -144,7 +159,6 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 		Path:          "/api/admin/sites",
 		Summary:       "Create a site",
 		Description:   "Makes a site with a public key for its pages. To read its statistics, make a secret key as well.",
-		Tags:          []string{tagSites},
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin)), export.Variant{
 		Order: orderSite, Capture: map[string]string{"siteId": "/data/id"},
@@ -161,7 +175,7 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 	for _, method := range []string{http.MethodPatch, http.MethodPut} {
 		id, summary, description := "update-site", "Change a site", "Fields that are left out stay as they are."
 		if method == http.MethodPut {
-			id, summary, description = "replace-site", "Change a site, in full or in part", "As PATCH: fields that are left out stay as they are."
+			id, summary, description = "put-site", "Change a site, in full or in part", "As PATCH: fields that are left out stay as they are."
 		}
 		huma.Register(a, exportedByID(access(huma.Operation{
 			OperationID: id,
@@ -169,7 +183,6 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 			Path:        "/api/admin/sites/{id}",
 			Summary:     summary,
 			Description: description + " A new time zone takes effect at the end of the site's current day.",
-			Tags:        []string{tagSites},
 		}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *updateSiteInput) (*siteOutput, error) {
 			id, err := in.siteID()
 			if err != nil {

@@ -43,7 +43,10 @@ type siteAPI struct {
 	ingester *stats.Ingester
 }
 
-func newSiteAPI(t *testing.T, limits api.Limits) siteAPI {
+// limits are how often per minute something may be asked; 0 is without limit.
+type limits struct{ key, site, address int }
+
+func newSiteAPI(t *testing.T, most limits) siteAPI {
 	t.Helper()
 	d, logger := dbtest.New(t), slog.New(slog.DiscardHandler)
 	sites, err := site.New(site.Options{DB: d, Logger: logger})
@@ -72,8 +75,11 @@ func newSiteAPI(t *testing.T, limits api.Limits) siteAPI {
 		t.Fatal(err)
 	}
 	if _, err := api.Mount(r, api.Options{
-		BaseURL: baseURL, Authenticator: byRole{}, SiteKeys: sites, Sites: sites, SiteAdmin: sites, SiteKeyAdmin: sites,
-		SiteEraser: eraser, Drops: service, Stats: service, Collector: ingester, Batches: ingester, Limits: limits,
+		BaseURL: baseURL, Authenticator: byRole{}, SiteKeys: sites, KeyRate: most.key,
+		Resources: []api.Resource{
+			api.Sites(sites, eraser, service),
+			api.Statistics(service, api.Collection{Sites: sites, Collector: ingester, Batches: ingester, SiteRate: most.site, AddressRate: most.address}),
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +150,7 @@ func (s siteAPI) key(t *testing.T, siteID, body string) (string, string) {
 
 func TestASiteLivesFromItsCreationToItsDeletion(t *testing.T) {
 	t.Parallel()
-	s := newSiteAPI(t, api.Limits{})
+	s := newSiteAPI(t, limits{})
 	a := s.send(t, "POST", "/api/admin/sites", `{"name":"Blog","domain":"Blog.Example.com"}`)
 	made := a.site(t)
 	want := siteData{ID: made.ID, Name: "Blog", Domain: "blog.example.com", Timezone: "UTC", SiteKey: made.SiteKey}
@@ -185,14 +191,14 @@ func TestASiteLivesFromItsCreationToItsDeletion(t *testing.T) {
 	}
 	s.send(t, "PATCH", path, `{}`).wants(t, "PATCH after deletion", 404, "not_found")
 	var jobs int
-	if err := s.db.Pool().QueryRow(t.Context(), `select count(*) from river_job where kind = 'site.erase' and args->>'site_id' = $1`, made.ID).Scan(&jobs); err != nil || jobs != 1 {
+	if err := s.db.Pool().QueryRow(t.Context(), `select count(*) from river_job where kind = 'sites.erase' and args->>'site_id' = $1`, made.ID).Scan(&jobs); err != nil || jobs != 1 {
 		t.Errorf("%d jobs, %v", jobs, err)
 	}
 }
 
 func TestSitesArePagedNewestFirst(t *testing.T) {
 	t.Parallel()
-	s := newSiteAPI(t, api.Limits{})
+	s := newSiteAPI(t, limits{})
 	var want []string
 	for n := range 5 {
 		want = append([]string{s.create(t, fmt.Sprintf(`{"name":"Site %d","domain":"example.com"}`, n)).ID}, want...)
@@ -219,7 +225,7 @@ func TestSitesArePagedNewestFirst(t *testing.T) {
 
 func TestASecretKeyIsShownOnceRotatedAndRevoked(t *testing.T) {
 	t.Parallel()
-	s := newSiteAPI(t, api.Limits{})
+	s := newSiteAPI(t, limits{})
 	made := s.create(t, `{"name":"Blog","domain":"example.com"}`)
 	id, secret := s.key(t, made.ID, `{"name":"reader"}`)
 	keys := "/api/admin/sites/" + made.ID + "/keys"
@@ -264,7 +270,7 @@ func TestASecretKeyIsShownOnceRotatedAndRevoked(t *testing.T) {
 
 func TestABatchIsAnsweredEventByEvent(t *testing.T) {
 	t.Parallel()
-	s := newSiteAPI(t, api.Limits{})
+	s := newSiteAPI(t, limits{})
 	made := s.create(t, `{"name":"Blog","domain":"example.com"}`)
 	_, ingest := s.key(t, made.ID, `{"name":"feeder","scope":"ingest"}`)
 	_, read := s.key(t, made.ID, `{"name":"reader"}`)
@@ -328,7 +334,7 @@ func TestABatchIsAnsweredEventByEvent(t *testing.T) {
 
 func TestOnlyAdministratorsKeepSites(t *testing.T) {
 	t.Parallel()
-	s := newSiteAPI(t, api.Limits{})
+	s := newSiteAPI(t, limits{})
 	id := s.create(t, `{"name":"Blog","domain":"example.com"}`).ID
 	key, _ := s.key(t, id, `{"name":"reader"}`)
 	for _, call := range []string{
@@ -347,7 +353,7 @@ func TestOnlyAdministratorsKeepSites(t *testing.T) {
 
 func TestRatesAreLimitedByKeySiteAndAddress(t *testing.T) {
 	t.Parallel()
-	s := newSiteAPI(t, api.Limits{PerKey: 5, PerSite: 8, PerAddress: 4})
+	s := newSiteAPI(t, limits{key: 5, site: 8, address: 4})
 	made := s.create(t, `{"name":"Blog","domain":"example.com"}`)
 	_, first := s.key(t, made.ID, `{"name":"first"}`)
 	_, second := s.key(t, made.ID, `{"name":"second"}`)
@@ -382,10 +388,10 @@ func TestRatesAreLimitedByKeySiteAndAddress(t *testing.T) {
 
 func TestHitsBeyondALimitAreShownToTheOwner(t *testing.T) {
 	t.Parallel()
-	for name, limits := range map[string]api.Limits{"per site": {PerSite: 8}, "per address": {PerAddress: 8}} {
+	for name, most := range map[string]limits{"per site": {site: 8}, "per address": {address: 8}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSiteAPI(t, limits)
+			s := newSiteAPI(t, most)
 			made, other := s.create(t, `{"name":"Blog","domain":"example.com"}`), s.create(t, `{"name":"Other","domain":"example.com"}`)
 			hit := func(site siteData) int {
 				return s.send(t, "POST", "/api/collect", fmt.Sprintf(`{"site_key":%q,"url":"https://example.com/"}`, site.SiteKey)).status
@@ -406,7 +412,7 @@ func TestHitsBeyondALimitAreShownToTheOwner(t *testing.T) {
 				t.Errorf("%d hits passed", passed)
 			}
 			wantOther := http.StatusAccepted
-			if limits.PerAddress > 0 {
+			if most.address > 0 {
 				wantOther = http.StatusTooManyRequests
 			}
 			if status := hit(other); status != wantOther {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-chi/chi/v5"
 
 	"github.com/waypost/waypost/internal/stats"
 )
@@ -19,6 +20,21 @@ type StatsService interface {
 	Breakdowns(ctx context.Context, q stats.Query, dimensions ...stats.Dimension) (map[stats.Dimension][]stats.Row, error)
 	CustomEvents(ctx context.Context, q stats.Query, name string) (stats.CustomEvents, error)
 	Realtime(ctx context.Context, q stats.Query) (int64, error)
+}
+
+// Statistics are the operations that count and read a site's traffic.
+func Statistics(s StatsService, c Collection) Resource {
+	return Resource{
+		Tag: "Statistics", Area: "Statistics", Description: "A site's traffic: counted without cookies, read with the site's secret key.",
+		Register: func(a huma.API) {
+			registerStats(a, s)
+			registerCollectBatch(a, c.Batches)
+		},
+		Routes: func(r chi.Router) {
+			mountCollect(r, c)
+			mountScript(r)
+		},
+	}
 }
 
 func registerStats(a huma.API, s StatsService) {
@@ -125,7 +141,6 @@ func statsOperation(name, summary, description string) huma.Operation {
 		Path:        "/api/stats/" + name,
 		Summary:     summary,
 		Description: description,
-		Tags:        []string{tagStats},
 		// Documented here and read as text below: Huma would refuse a value that is
 		// no boolean, while such a value only leaves the comparison off.
 		Parameters: []*huma.Param{{

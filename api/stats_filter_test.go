@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/waypost/waypost/api"
 )
 
 func TestFiltersRestrictEveryStatistic(t *testing.T) {
@@ -53,7 +51,7 @@ func TestFiltersRestrictEveryStatistic(t *testing.T) {
 
 func TestTablesComeAsCSVWithoutFormulas(t *testing.T) {
 	t.Parallel()
-	s := newSiteAPI(t, api.Limits{})
+	s := newSiteAPI(t, limits{})
 	made := s.create(t, `{"name":"Blog","domain":"example.com"}`)
 	_, key := s.key(t, made.ID, `{"name":"reader"}`)
 	hit := func(members string) {

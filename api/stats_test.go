@@ -67,7 +67,7 @@ func newStatistics(t *testing.T, now time.Time) statistics {
 	if err := httpedge.Use(r, httpedge.Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := api.Mount(r, api.Options{BaseURL: baseURL, SiteKeys: sites, Stats: service}); err != nil {
+	if _, err := api.Mount(r, api.Options{BaseURL: baseURL, SiteKeys: sites, Resources: []api.Resource{api.Statistics(service, api.Collection{})}}); err != nil {
 		t.Fatal(err)
 	}
 	return statistics{handler: r, key: key}
@@ -219,11 +219,7 @@ func TestStatisticsNeedAKeyOfTheSite(t *testing.T) {
 
 func TestTheDescriptionOfASummaryHasItsFields(t *testing.T) {
 	t.Parallel()
-	a, err := api.Mount(chi.NewRouter(), api.Options{BaseURL: baseURL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	summary := a.OpenAPI().Components.Schemas.Map()["StatsSummary"]
+	summary := described(t).Components.Schemas.Map()["StatsSummary"]
 	want := []string{"avg_duration", "bounce_rate", "change", "pageviews", "previous", "sessions", "views_per_visit", "visitors"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(summary.Properties))); diff != "" {
 		t.Error(diff)

@@ -77,6 +77,15 @@ type tokenInput struct {
 	ID int64 `path:"id" minimum:"1" doc:"The token's id." example:"7"`
 }
 
+// APITokens are the operations on API tokens.
+func APITokens(s TokenService) Resource {
+	return Resource{
+		Tag: "API tokens", Area: "Accounts",
+		Description: "Credentials for bots, which act for their owner within the owner's role and their scopes.",
+		Register:    func(a huma.API) { registerTokens(a, s) },
+	}
+}
+
 func registerTokens(a huma.API, s TokenService) {
 	huma.Register(a, access(huma.Operation{
 		OperationID: "list-api-tokens",
@@ -84,7 +93,6 @@ func registerTokens(a huma.API, s TokenService) {
 		Path:        "/api/auth/tokens",
 		Summary:     "List one's API tokens",
 		Description: "Tokens that were not revoked, without their secrets, newest first, page by page.",
-		Tags:        []string{tagTokens},
 	}, inPerson()), func(ctx context.Context, in *struct{ Page }) (*listTokensOutput, error) {
 		var c tokenCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -113,7 +121,6 @@ func registerTokenChanges(a huma.API, s TokenService) {
 		Description: "For bots: send it as `Authorization: Bearer wp_...`. The secret is in this answer and nowhere else, for only its hash is stored. " +
 			"It acts as you, within your role at the time of each request and its scopes: `read` for operations that change nothing, " +
 			"`write` for those that do, `admin` besides for those that are for an ADMIN alone, for others' accounts, and to change a role or who is active. Needs a sign-in of the last quarter of an hour.",
-		Tags:          []string{tagTokens},
 		DefaultStatus: http.StatusCreated,
 	}, inPerson(), account.ErrReauthenticate, account.ErrManyAPITokens), export.Variant{
 		Body:    map[string]any{"expires_at": nil}, // that of the example will have passed one day
@@ -141,7 +148,6 @@ func registerTokenChanges(a huma.API, s TokenService) {
 		Path:          "/api/auth/tokens/{id}",
 		Summary:       "Revoke an API token",
 		Description:   "It ends at once.",
-		Tags:          []string{tagTokens},
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson(), account.ErrNoAPIToken), "apiTokenId"), func(ctx context.Context, in *tokenInput) (*struct{}, error) {
 		return nil, s.RevokeAPIToken(ctx, in.ID)

@@ -79,7 +79,6 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 		Summary:     "Begin two-factor authentication",
 		Description: "Makes a secret for an authenticator application (RFC 6238). It counts once a code of it was given to " +
 			"`POST /api/auth/2fa/enable`; until then a further call replaces it. Needs a sign-in within the last 15 minutes.",
-		Tags: []string{tagAuth},
 	}, inPerson().whileEnrolling(), account.ErrReauthenticate, account.ErrTOTPEnabled), export.Variant{
 		Order: orderSetupTOTP, Credential: memberToken, Capture: map[string]string{"totpSecret": "/data/secret"},
 	}),
@@ -99,7 +98,6 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 		Path:        "/api/auth/2fa/enable",
 		Summary:     "Turn two-factor authentication on",
 		Description: "Takes a first code, ends the account's other sessions and answers ten recovery codes.",
-		Tags:        []string{tagAuth},
 	}, inPerson().whileEnrolling(), account.ErrTOTPInvalid, account.ErrTOTPNotSetUp, account.ErrTOTPEnabled), export.Variant{
 		Order: orderEnableTOTP, Credential: memberToken,
 		TOTP: &export.TOTP{Secret: "totpSecret", Code: "totpCode"}, Body: map[string]any{"code": "{{totpCode}}"},
@@ -119,12 +117,12 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 
 func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "disable-two-factor",
-		Method:      http.MethodPost,
-		Path:        "/api/auth/2fa/disable",
-		Summary:     "Turn two-factor authentication off",
-		Description: "Needs the password and a code, and voids the recovery codes. An administrator can't where it is required of administrators.",
-		Tags:        []string{tagAuth}, DefaultStatus: http.StatusNoContent,
+		OperationID:   "disable-two-factor",
+		Method:        http.MethodPost,
+		Path:          "/api/auth/2fa/disable",
+		Summary:       "Turn two-factor authentication off",
+		Description:   "Needs the password and a code, and voids the recovery codes. An administrator can't where it is required of administrators.",
+		DefaultStatus: http.StatusNoContent,
 	}, inPerson(), account.ErrReauthenticate, account.ErrTOTPInvalid, account.ErrTOTPDisabled, account.ErrTwoFactorRequired, errThrottled, account.ErrBusy), export.Variant{
 		Order: orderDisableTOTP, Credential: memberToken,
 		Body: map[string]any{"password": memberNewPassword, "code": "{{recoveryCode}}"},
@@ -142,7 +140,6 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		Path:        "/api/auth/2fa/recovery-codes",
 		Summary:     "New recovery codes",
 		Description: "Voids the recovery codes and answers ten new ones.",
-		Tags:        []string{tagAuth},
 	}, inPerson(), account.ErrTOTPInvalid, account.ErrTOTPDisabled, errThrottled), export.Variant{
 		Order: orderRecoveryCodes, Credential: memberToken,
 		Body: map[string]any{"code": "{{nextRecoveryCode}}"}, Capture: map[string]string{"recoveryCode": "/data/recovery_codes/0"},
@@ -164,7 +161,6 @@ func registerSecondStep(a huma.API, s TwoFactorService) {
 		Summary:     "Sign in, second step",
 		Description: "Takes the `mfa_token` of a first step and a code, opens a session and answers its tokens. A code works once. " +
 			"Ten failures in a row, over however many first steps, block further tries for a while.",
-		Tags: []string{tagAuth},
 	}, public(), token.ErrChallenge, account.ErrTOTPInvalid, account.ErrInactive, errThrottled), export.Variant{
 		Order:   orderMemberSecondStep,
 		Body:    map[string]any{"mfa_token": "{{mfaToken}}", "code": "{{recoveryCode}}"},

@@ -101,6 +101,21 @@ func (in *listUsersInput) filter() (account.Filter, error) {
 	return f, nil
 }
 
+// Users are the operations on accounts.
+func Users(s UserService) Resource {
+	return Resource{
+		Tag: "Users", Area: "Accounts", Description: "Accounts and their roles.",
+		Models: []any{User{}}, Aliases: []string{"/users"},
+		Register: func(a huma.API) {
+			registerUsers(a, s)
+			registerUser(a, s)
+			for _, method := range []string{http.MethodPut, http.MethodPatch} {
+				registerUserUpdate(a, s, method)
+			}
+		},
+	}
+}
+
 func registerUsers(a huma.API, s UserService) {
 	huma.Register(a, access(huma.Operation{
 		OperationID: "list-users",
@@ -108,7 +123,6 @@ func registerUsers(a huma.API, s UserService) {
 		Path:        "/api/users",
 		Summary:     "List accounts",
 		Description: "All accounts, newest first unless sorted otherwise, page by page.",
-		Tags:        []string{tagUsers},
 	}, roles(identity.Admin)), func(ctx context.Context, in *listUsersInput) (*listUsersOutput, error) {
 		f, err := in.filter()
 		if err != nil {
@@ -123,11 +137,6 @@ func registerUsers(a huma.API, s UserService) {
 			return userCursor{Sort: in.Sort, CreatedAt: p.CreatedAt, Email: p.EmailKey, ID: p.ID}
 		})}, nil
 	})
-
-	registerUser(a, s)
-	for _, method := range []string{http.MethodPut, http.MethodPatch} {
-		registerUserUpdate(a, s, method)
-	}
 }
 
 func registerUser(a huma.API, s UserService) {
@@ -137,7 +146,6 @@ func registerUser(a huma.API, s UserService) {
 		Path:          "/api/users",
 		Summary:       "Make somebody an account",
 		Description:   "Makes an account without a password and mails a link, good for seven days, to set one.",
-		Tags:          []string{tagUsers},
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin), account.ErrEmailTaken), export.Variant{
 		Body: map[string]any{"email": "ada+{{$guid}}@example.com"}, Capture: map[string]string{"userId": "/data/id"},
@@ -156,7 +164,6 @@ func registerUser(a huma.API, s UserService) {
 		Path:        "/api/users/{id}",
 		Summary:     "Show an account",
 		Description: "An ADMIN sees every account, others their own; a foreign one is 404, and to an ADMIN's API token without scope `admin` 403.",
-		Tags:        []string{tagUsers},
 	}, signedIn().ofAccounts(), account.ErrNotFound), "userId"), func(ctx context.Context, in *UserInput) (*userOutput, error) {
 		u, err := s.Find(ctx, in.ID)
 		if err != nil {
@@ -171,7 +178,6 @@ func registerUser(a huma.API, s UserService) {
 		Path:          "/api/users/{id}",
 		Summary:       "Delete an account",
 		Description:   "Deletes the account with its sessions, tokens and posts; to keep what it wrote, deactivate it instead. The last active ADMIN stays.",
-		Tags:          []string{tagUsers},
 		DefaultStatus: http.StatusNoContent,
 	}, roles(identity.Admin), account.ErrNotFound, account.ErrLastAdmin),
 		export.Variant{Name: "made", Summary: "Delete an account", Parameters: map[string]string{"id": "{{userId}}"}},
@@ -186,9 +192,9 @@ func registerUser(a huma.API, s UserService) {
 
 // registerUserUpdate declares PUT and PATCH, which do the same.
 func registerUserUpdate(a huma.API, s UserService, method string) {
-	id, summary := "update-user", "Change an account"
+	id, summary := "put-user", "Change an account"
 	if method == http.MethodPatch {
-		id, summary = "patch-user", "Change an account in part"
+		id, summary = "update-user", "Change an account in part"
 	}
 	huma.Register(a, exported(access(huma.Operation{
 		OperationID: id,
@@ -199,7 +205,6 @@ func registerUserUpdate(a huma.API, s UserService, method string) {
 			"whose role and active they may repeat but not change. One's own e-mail address takes a sign-in of the last quarter of an hour " +
 			"and changes at most ten times in an hour, tries with a taken address included; another address is to be verified anew. " +
 			"Deactivation ends the account's sessions. The last active ADMIN stays one.",
-		Tags: []string{tagUsers},
 	}, signedIn().ofAccounts(), account.ErrNotFound, account.ErrEmailTaken, account.ErrLastAdmin, account.ErrReauthenticate, errThrottled), export.Variant{
 		Parameters: map[string]string{"id": "{{userId}}"}, Body: map[string]any{"email": "ada+{{$guid}}@example.com"},
 	}), func(ctx context.Context, in *updateUserInput) (*userOutput, error) {

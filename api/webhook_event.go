@@ -82,7 +82,6 @@ func registerWebhookEvent(a huma.API, s WebhookEvents) {
 		Path:        "/api/admin/webhooks/{id}",
 		Summary:     "Get a webhook delivery",
 		Description: "One event with its headers, its payload however large, and every attempt to handle it; with `raw=true` the exact bytes of the delivery.",
-		Tags:        []string{tagWebhooks},
 		Responses: map[string]*huma.Response{"200": {
 			Description: "OK",
 			Content: map[string]*huma.MediaType{

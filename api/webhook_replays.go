@@ -103,13 +103,12 @@ type replayOutput struct {
 
 func registerWebhookReplays(a huma.API, s WebhookReplays) {
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "start-webhook-replay",
+		OperationID: "create-webhook-replay",
 		Method:      http.MethodPost,
 		Path:        "/api/admin/webhooks/replay",
 		Summary:     "Replay webhook deliveries in bulk",
 		Description: "Replays, in the background and newest first, all deliveries that match the filters and that a single replay would take: failed ones, pending ones that nobody is handling, also those that wait for their next attempt, and with `force` processed ones. " +
 			"At least one filter is needed.",
-		Tags:          []string{tagWebhooks},
 		DefaultStatus: http.StatusAccepted,
 	}, roles(identity.Admin)), export.Variant{Order: orderReplay, Capture: map[string]string{"replayId": "/data/id"}}), func(ctx context.Context, in *startReplayInput) (*startReplayOutput, error) {
 		b, err := s.StartBulk(ctx, in.Body.Value().filter(), in.Body.Value().Force)
@@ -129,7 +128,6 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		Path:        "/api/admin/webhooks/replays/{id}",
 		Summary:     "Get a bulk replay's progress",
 		Description: "How many deliveries it has taken, and what became of them.",
-		Tags:        []string{tagWebhooks},
 	}, roles(identity.Admin), webhook.ErrBulk), byID), func(ctx context.Context, in *replayInput) (*replayOutput, error) {
 		return answerReplay(ctx, in, s.Bulk, "Found.")
 	})
@@ -142,7 +140,6 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		Path:        "/api/admin/webhooks/replays/{id}/cancel",
 		Summary:     "Cancel a bulk replay",
 		Description: "Takes no more deliveries; those that were taken are still handled.",
-		Tags:        []string{tagWebhooks},
 	}, roles(identity.Admin), webhook.ErrBulk, webhook.ErrBulkEnded), cancel), func(ctx context.Context, in *replayInput) (*replayOutput, error) {
 		return answerReplay(ctx, in, s.CancelBulk, "Cancelled.")
 	})

@@ -24,6 +24,15 @@ type DeliveryReceiver interface {
 	Refuse(ctx context.Context, f webhook.Refusal)
 }
 
+// WebhookService is what webhooks take as a whole.
+type WebhookService interface {
+	DeliveryReceiver
+	WebhookAdmin
+	WebhookLog
+	WebhookEvents
+	WebhookReplays
+}
+
 var errDeliveryCut = webhook.ErrPayload.With(map[string]string{"body": "It ended before its announced length."})
 
 // receipt is the answer to a delivery. Which members it has depends on the status.

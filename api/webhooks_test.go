@@ -79,7 +79,11 @@ func newHooks(t *testing.T, change func(*webhook.Options), bindings ...webhook.B
 	if err := httpedge.Use(r, httpedge.Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := api.Mount(r, api.Options{BaseURL: baseURL, Authenticator: tokensByRole{}, Deliveries: receiver, Webhooks: receiver, WebhookLog: receiver, WebhookEvents: receiver, Replays: receiver}); err != nil {
+	webhooks, err := api.Webhooks(receiver, registry.Providers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.Mount(r, api.Options{BaseURL: baseURL, Authenticator: tokensByRole{}, Resources: []api.Resource{webhooks}}); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(r)

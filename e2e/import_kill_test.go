@@ -162,12 +162,17 @@ func TestAnErasureThatIsKilledIsCompleted(t *testing.T) {
 			t.Fatal(out, errOut)
 		}
 	}
+	// An erasure waits at each table for one of the site's rows. The lock is there
+	// before the process is that will wait for it.
+	tables := []string{"events", "imported_lines", "session_heads", "sessions"}
+	hold := func(table string) func() {
+		return lock(t, urls.Owner, `select from `+table+` where site_id = $1 limit 1 for update`, gone)
+	}
+	unlock := hold(tables[0])
 	if a := do(t, "DELETE", p.url+"/api/admin/sites/"+gone, "", "Authorization", "Bearer "+token); a.status != 204 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	for round, table := range []string{"events", "imported_lines", "session_heads", "sessions"} {
-		// Its erasure waits for one of the site's rows in that table.
-		unlock := lock(t, urls.Owner, `select from `+table+` where site_id = $1 limit 1 for update`, gone)
+	for round, table := range tables {
 		erasing := func() bool {
 			return countNow(t, urls.Admin, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'delete from '||$1||' %'`, table) > 0
 		}
@@ -175,7 +180,11 @@ func TestAnErasureThatIsKilledIsCompleted(t *testing.T) {
 			t.Fatalf("the erasure does not come to %s; %v are left", table, rowsOf(t, urls.Admin, gone))
 		}
 		p.kill()
-		unlock()
+		passed := unlock
+		if round+1 < len(tables) {
+			unlock = hold(tables[round+1])
+		}
+		passed()
 		takeUpSoon(t, urls.Admin)
 		if round == 1 {
 			// So far the killed process's job went on; from now on the sweep is first. It

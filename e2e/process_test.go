@@ -143,8 +143,14 @@ func startServeOf(t *testing.T, program, databaseURL string, env ...string) *pro
 // elsewhere, is removed when the test ends.
 func startDev(t *testing.T, dir string, env ...string) *process {
 	t.Helper()
+	return startDevOf(t, binary, dir, env...)
+}
+
+// startDevOf is startDev for another build of waypost.
+func startDevOf(t *testing.T, program, dir string, env ...string) *process {
+	t.Helper()
 	removeServer(t, dir)
-	p := start(t, env, "dev", "--addr", "127.0.0.1:0", "--data-dir", dir)
+	p := startProgram(t, program, env, "dev", "--addr", "127.0.0.1:0", "--data-dir", dir)
 	p.waitReady(t, func() string {
 		if !strings.Contains(p.stdout.String(), "Waypost is ready") {
 			return "" // dev.env may be that of an earlier run

@@ -10,23 +10,23 @@ import (
 
 // preparations complete a valid request with what no example can know.
 var preparations = map[string]func(*testing.T, *world, *request){
-	"collect-batch": func(_ *testing.T, w *world, r *request) {
+	"collect-events": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"events":[{"event_id":%q,"ts":%q,"url":"https://example.com/"},{}]}`, w.next(), time.Now().UTC().Format(time.RFC3339))
 	},
-	"collect": func(_ *testing.T, w *world, r *request) {
+	"collect-hit": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"site_key":%q,"url":"https://example.com/"}`, w.siteKey)
 	},
 	"create-user": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"made-%s@example.com"}`, w.next())
 	},
-	"register": func(_ *testing.T, w *world, r *request) {
+	"register-user": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"self-%s@example.com","password":%q}`, w.next(), adminPassword)
 	},
 	"change-password": func(_ *testing.T, _ *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"current_password":%q,"new_password":%q}`, adminPassword, adminPassword)
 	},
 	"login": func(_ *testing.T, w *world, r *request) { r.body = loginAs(w.people[callerAdmin]) },
-	"refresh": func(t *testing.T, w *world, r *request) {
+	"refresh-session": func(t *testing.T, w *world, r *request) {
 		p := &person{email: w.people[callerEditor].email}
 		w.signIn(t, p)
 		r.body = fmt.Appendf(nil, `{"refresh_token":%q}`, p.refresh)
@@ -45,7 +45,7 @@ var preparations = map[string]func(*testing.T, *world, *request){
 		w.stranger(w.google)
 		r.body = w.oauthCode(t, "google")
 	},
-	"finish-oauth": func(t *testing.T, w *world, r *request) {
+	"finish-oauth-login": func(t *testing.T, w *world, r *request) {
 		w.stranger(w.google)
 		back := w.comeBack(t, "google", false)
 		r.query, r.header = back.query, back.header
@@ -156,14 +156,14 @@ var specials = calls{
 		call(request{name: "one too many", caller: aNewcomer, credentials: p.credentials, body: []byte(jsonText(body))})
 		call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: w.settled(t).credentials, body: []byte(jsonText(body))})
 	},
-	"create-user": takenAddress,
-	"register":    takenAddress,
-	"patch-user":  specialUpdates,
-	"update-user": specialUpdates,
+	"create-user":   takenAddress,
+	"register-user": takenAddress,
+	"update-user":   specialUpdates,
+	"put-user":      specialUpdates,
 	"delete-user": func(t *testing.T, w *world, call func(request) answer) {
 		call(request{name: "the last ADMIN", caller: callerAdmin, params: w.idOf(t, w.credentials[callerAdmin])})
 	},
-	"refresh": func(t *testing.T, w *world, call func(request) answer) {
+	"refresh-session": func(t *testing.T, w *world, call func(request) answer) {
 		p := w.newcomer(t)
 		body := fmt.Appendf(nil, `{"refresh_token":%q}`, p.refresh)
 		for _, name := range []string{"once", "twice", "three times"} {
@@ -260,8 +260,8 @@ var specials = calls{
 		call(request{name: "somebody else's", caller: callerAdmin, body: body})
 		call(request{name: "no code of a sign-in", caller: callerAdmin, body: []byte(jsonText(map[string]string{"code": "none", "code_verifier": clientVerifier}))})
 	},
-	"start-oauth":  specialStart,
-	"finish-oauth": specialFinishes,
+	"start-oauth-login":  specialStart,
+	"finish-oauth-login": specialFinishes,
 }
 
 func codeBody(code string) []byte { return []byte(jsonText(map[string]string{"code": code})) }

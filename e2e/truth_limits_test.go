@@ -26,28 +26,28 @@ var limits = calls{
 	"verify-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: callerNobody, body: secondStep(w.firstStep(t, w.enrolled(t)), "no such code")})
 	},
-	"patch-user":  tooManyAddresses,
 	"update-user": tooManyAddresses,
-	"forgot-password": func(t *testing.T, w *world, call func(request) answer) {
+	"put-user":    tooManyAddresses,
+	"request-password-reset": func(t *testing.T, w *world, call func(request) answer) {
 		w.after(t, "forgot.address", 60, func() {
 			call(request{name: "too many", caller: callerNobody, body: []byte(`{"email":"nobody@example.com"}`)})
 		})
 	},
-	"resend-verification": func(t *testing.T, w *world, call func(request) answer) {
+	"resend-verification-mail": func(t *testing.T, w *world, call func(request) answer) {
 		w.after(t, "verification.address", 60, func() {
 			call(request{name: "too many", caller: callerNobody, body: []byte(`{"email":"nobody@example.com"}`)})
 		})
 	},
-	"register": func(t *testing.T, w *world, call func(request) answer) {
+	"register-user": func(t *testing.T, w *world, call func(request) answer) {
 		w.after(t, "register.address", 60, func() {
 			call(request{name: "too many", caller: callerNobody,
 				body: fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"late@example.com","password":%q}`, adminPassword)})
 		})
 	},
-	"collect": func(_ *testing.T, w *world, call func(request) answer) {
+	"collect-hit": func(_ *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: callerNobody, at: w.strictURL, body: fmt.Appendf(nil, `{"site_key":%q,"url":"https://example.com/"}`, w.siteKey)})
 	},
-	"collect-batch": func(_ *testing.T, w *world, call func(request) answer) {
+	"collect-events": func(_ *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: callerFeeder, at: w.strictURL,
 			body: fmt.Appendf(nil, `{"events":[{"event_id":"late","ts":%q,"url":"https://example.com/"}]}`, time.Now().UTC().Format(time.RFC3339))})
 	},

@@ -24,7 +24,7 @@ func (w *world) stranger(provider *oauthtest.Server) {
 }
 
 // comeBack begins a sign-in, lets the person at the provider decide, and returns
-// the call of finish-oauth that the browser makes then.
+// the call of finish-oauth-login that the browser makes then.
 func (w *world) comeBack(t *testing.T, provider string, toClient bool) request {
 	t.Helper()
 	start := "/api/auth/oauth/" + provider + "/start"

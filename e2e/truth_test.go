@@ -33,6 +33,7 @@ func TestTheDescriptionIsTrue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := readDescription(t, do(t, "GET", w.url+"/docs/openapi.json", "").body)
+	w.described = d
 	for _, name := range slices.AppendSeq(slices.Collect(maps.Keys(specials)), maps.Keys(limits)) {
 		if !slices.ContainsFunc(d.operations, func(o *operation) bool { return o.id == name }) {
 			t.Errorf("there is no operation %s to make special calls of", name)
@@ -134,11 +135,14 @@ func (w *world) choose(t *testing.T, o *operation, call func(request) answer) {
 func (w *world) valid(t *testing.T, o *operation, caller string) request {
 	t.Helper()
 	r := request{name: valid, caller: caller, params: map[string]string{}, query: url.Values{}}
-	if make, ok := w.fixture(o.path); ok {
-		r.params = make(t)
+	prepare, prepared := preparations[o.id]
+	if params, ok := w.fixture(t, o.path); ok {
+		r.params = params
+	} else if !prepared {
+		r.params = w.created(t, o.path)
 	}
 	r.body, r.header = o.exampleBody(t)
-	if prepare, ok := preparations[o.id]; ok {
+	if prepared {
 		prepare(t, w, &r)
 	}
 	return r

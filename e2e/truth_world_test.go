@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -49,7 +50,9 @@ type world struct {
 	sites          *site.Service
 	accounts       *account.Service
 	held           gate
-	serial         atomic.Int64
+	// described is what the service says of itself.
+	described *description
+	serial    atomic.Int64
 }
 
 // newWorld composes the service, and makes a caller of each kind.
@@ -95,7 +98,7 @@ func (w *world) compose(t *testing.T, databaseURL string, settings ...string) st
 	a, err := app.New(t.Context(), app.Options{
 		Config: c, Areas: db.Undivided(d), Logger: slog.New(w.log), ShowMailLinks: true,
 		LookupSecret: func(name string) string { return secrets[name] },
-		Bindings: []webhook.Binding{
+		Extensions: app.Extensions{Bindings: []webhook.Binding{
 			webhook.Handle("payment", "fail", func(context.Context, *webhook.Delivery) error { return errFail }),
 			webhook.Handle("payment", "hold", func(ctx context.Context, d *webhook.Delivery) error {
 				if d.Event.RetryCount > 0 {
@@ -103,7 +106,7 @@ func (w *world) compose(t *testing.T, databaseURL string, settings ...string) st
 				}
 				return errFail
 			}),
-		},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -261,14 +264,6 @@ func (w *world) makeUser(t *testing.T) (string, map[string]string) {
 	return email, map[string]string{"id": made.Data.ID.String()}
 }
 
-// makePost makes a post of the USER's, to be changed and deleted.
-func (w *world) makePost(t *testing.T) map[string]string {
-	t.Helper()
-	var made struct{ Data struct{ ID json.Number } }
-	do(t, "POST", w.url+"/api/posts", `{"title":"Post","body":"Text"}`, append([]string{"Content-Type", "application/json"}, w.credentials[callerUser]...)...).into(t, &made)
-	return map[string]string{"id": made.Data.ID.String()}
-}
-
 // makeSite makes a site with a key, to be changed and deleted.
 func (w *world) makeSite(t *testing.T) map[string]string {
 	t.Helper()
@@ -293,8 +288,10 @@ func (w *world) rotated(t *testing.T) map[string]string {
 	return ids
 }
 
-// fixture finds how to make what a path's parameters name.
-func (w *world) fixture(path string) (func(*testing.T) map[string]string, bool) {
+// fixture makes what a path's parameters name, where the example of the operation
+// that creates it won't do.
+func (w *world) fixture(t *testing.T, path string) (map[string]string, bool) {
+	t.Helper()
 	for prefix, make := range map[string]func(*testing.T) map[string]string{
 		"/webhooks/{provider}":       func(*testing.T) map[string]string { return map[string]string{"provider": "payment"} },
 		"/api/auth/oauth/{provider}": func(*testing.T) map[string]string { return map[string]string{"provider": "google"} },
@@ -304,11 +301,29 @@ func (w *world) fixture(path string) (func(*testing.T) map[string]string, bool) 
 		},
 		"/api/admin/sites/{id}": w.makeSite,
 		"/api/users/{id}":       func(t *testing.T) map[string]string { _, ids := w.makeUser(t); return ids },
-		"/api/posts/{id}":       w.makePost,
 	} {
 		if strings.HasPrefix(path, prefix) {
-			return make, true
+			return make(t), true
 		}
 	}
 	return nil, false
+}
+
+// created makes what a path names by the example of the operation that creates it.
+func (w *world) created(t *testing.T, path string) map[string]string {
+	t.Helper()
+	collection, _, one := strings.Cut(path, "/{id}")
+	create := slices.IndexFunc(w.described.operations, func(o *operation) bool { return o.method == http.MethodPost && o.path == collection })
+	if !one || create < 0 {
+		return map[string]string{}
+	}
+	body, header := w.described.operations[create].exampleBody(t)
+	header = append(header, w.credentials[callerUser]...)
+	var made struct{ Data struct{ ID json.RawMessage } }
+	a := do(t, http.MethodPost, w.url+collection, string(body), header...)
+	if a.status == http.StatusForbidden {
+		a = do(t, http.MethodPost, w.url+collection, string(body), append(header, w.credentials[callerAdmin]...)...)
+	}
+	a.into(t, &made)
+	return map[string]string{"id": strings.Trim(string(made.Data.ID), `"`)}
 }

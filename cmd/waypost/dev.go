@@ -30,7 +30,7 @@ start afresh.`,
 			if err != nil {
 				return err
 			}
-			return app.RunDev(cmd.Context(), c, app.DevOptions{Out: cmd.OutOrStdout(), Log: cmd.ErrOrStderr(), LookupEnv: os.Getenv})
+			return app.RunDev(cmd.Context(), c, app.DevOptions{Out: cmd.OutOrStdout(), Log: cmd.ErrOrStderr(), LookupEnv: os.Getenv, Extensions: extensions()})
 		},
 	}, "server", "database")
 }

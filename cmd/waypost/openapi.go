@@ -29,7 +29,7 @@ func newOpenAPI() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			docs, err := app.Describe(c)
+			docs, err := app.Describe(c, extensions())
 			if err != nil {
 				return err
 			}

@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waypost/waypost/internal/config"
+	"github.com/waypost/waypost/internal/webhook"
 )
 
 // usageError is a wrong command line, as opposed to work that failed.
@@ -126,6 +128,9 @@ func newConfigHelp() *cobra.Command {
 				def = s.Default
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Variable, flag, def, s.Help)
+		}
+		for _, p := range slices.Concat(webhook.BuiltIn(), extensions().Providers) {
+			fmt.Fprintf(w, "%s\t-\t-\tSecret of the webhook provider %s; %s_PREVIOUS is accepted too\n", p.SecretEnv, p.Name, p.SecretEnv)
 		}
 		_ = w.Flush() // standard output is gone when this fails
 	})

@@ -30,7 +30,7 @@ flight are finished first.`,
 			if missing := c.ServeErrors(); len(missing) > 0 {
 				return &usageError{fmt.Errorf("serve cannot start:\n  %s", strings.Join(missing, "\n  "))}
 			}
-			return app.Serve(cmd.Context(), c, app.ServeOptions{Migrate: migrate, Log: cmd.ErrOrStderr(), LookupSecret: os.Getenv})
+			return app.Serve(cmd.Context(), c, app.ServeOptions{Migrate: migrate, Log: cmd.ErrOrStderr(), LookupSecret: os.Getenv, Extensions: extensions()})
 		},
 	}, "server")
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "apply missing migrations before starting")

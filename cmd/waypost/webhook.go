@@ -38,7 +38,7 @@ directory; so does the service's URL. Exits with 0 when the answer is 2xx.`,
 			if o.Body, err = readData(cmd, data); err != nil {
 				return err
 			}
-			o.LookupEnv, o.Now = os.Getenv, time.Now()
+			o.LookupEnv, o.Now, o.Extensions = os.Getenv, time.Now(), extensions()
 			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
 			defer cancel()
 			answer, err := app.SendWebhook(ctx, c, o)

@@ -77,7 +77,7 @@ func runHandlers(ctx context.Context, address string) error {
 	}
 	a, err := app.New(ctx, app.Options{
 		Config: c, Areas: areas, Logger: slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})), LookupSecret: os.Getenv,
-		Bindings: []webhook.Binding{webhook.Handle("payment", typeNoop, noop), webhook.Handle("payment", typeEffect, effect)},
+		Extensions: app.Extensions{Bindings: []webhook.Binding{webhook.Handle("payment", typeNoop, noop), webhook.Handle("payment", typeEffect, effect)}},
 	})
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func described(t *testing.T) *apidoc.Docs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs, err := app.Describe(c)
+	docs, err := app.Describe(c, app.Extensions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func (f fixture) forgot(t *testing.T, email string) {
 	if err := f.RequestPasswordReset(t.Context(), email); err != nil {
 		t.Fatal(err)
 	}
-	job := f.jobs.list[len(f.jobs.list)-1].(account.LinkRequest)
+	job := f.jobs.list[len(f.jobs.list)-1].(account.LinkJob)
 	if err := f.MailLink(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/config"
@@ -23,26 +21,26 @@ func newTokens(ctx context.Context, s *Services, c config.Config) (*token.Servic
 	})
 }
 
-// newAccounts makes the accounts as a server needs them: with tokens, mail and
-// jobs.
-func newAccounts(s *Services, tokens *token.Service, c config.Config, logger *slog.Logger, showLinks bool) (*account.Service, error) {
-	sender, err := mail.NewLog(mail.LogOptions{Logger: logger, ShowLinks: showLinks})
+// serverAccounts are accounts as a server needs them: with tokens, mail and jobs.
+func serverAccounts(s *Services, o Options) (account.Options, error) {
+	c := o.Config
+	sender, err := mail.NewLog(mail.LogOptions{Logger: o.Logger, ShowLinks: o.ShowMailLinks})
 	if err != nil {
-		return nil, err
+		return account.Options{}, err
 	}
 	providers, err := newOAuth(c)
 	if err != nil {
-		return nil, err
+		return account.Options{}, err
 	}
 	twoFactor, err := newTwoFactor(c)
 	if err != nil {
-		return nil, err
+		return account.Options{}, err
 	}
-	return account.New(account.Options{
-		DB: s.DB, Tokens: tokens, Mail: sender, Jobs: s.Queue,
-		URL: strings.TrimRight(c.URL, "/"), RefreshGrace: c.Accounts.RefreshGrace,
+	return account.Options{
+		DB: s.DB, Tokens: s.Tokens, Mail: sender, Jobs: s.Queue,
+		URL: baseURL(c), RefreshGrace: c.Accounts.RefreshGrace,
 		OAuth: providers, TwoFactor: twoFactor,
-	})
+	}, nil
 }
 
 // OpenTokens loads the signing keys for a command that changes them: no token is

@@ -11,20 +11,20 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
-	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waypost/waypost/api"
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/jobs"
 	"github.com/waypost/waypost/internal/pages"
-	"github.com/waypost/waypost/internal/stats"
 	"github.com/waypost/waypost/internal/telemetry"
-	"github.com/waypost/waypost/internal/token"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
-// Options are what New needs. All fields but Bindings and ShowMailLinks are mandatory.
+// Options are what New needs. All fields but Extensions and ShowMailLinks are
+// mandatory.
 type Options struct {
 	Config config.Config
 	// Areas are the pools of the database, which is migrated; they stay the caller's to
@@ -36,168 +36,93 @@ type Options struct {
 	// ShowMailLinks lets the log show the secret links of mails, so that a developer
 	// can follow them.
 	ShowMailLinks bool
-	// Bindings are the webhook handlers.
-	Bindings []webhook.Binding
+	Extensions    Extensions
+	// seed completes the database before anything works on it; nil for nothing.
+	seed func(context.Context, *Services, *webhook.Registry) error
 }
 
 // App is a composed service.
 type App struct {
-	config   config.Config
-	logger   *slog.Logger
+	options  Options
 	handler  http.Handler
 	services *Services
 	jobs     *jobs.Runner
-	metrics  *telemetry.Metrics
 	closers  closers
 }
 
 // New composes the service and starts its background work. Nothing listens yet.
 func New(ctx context.Context, o Options) (*App, error) {
-	a := &App{config: o.Config, logger: o.Logger}
-	if err := a.build(ctx, o); err != nil {
+	a := &App{options: o}
+	if err := a.build(ctx); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
 }
 
-// parts are the services that only a server has, beside those of Services.
-type parts struct {
-	tokens   *token.Service
-	receiver *webhook.Receiver
-	alerts   *webhook.Alerts
-	ingester *stats.Ingester
-}
-
-func (a *App) build(ctx context.Context, o Options) error {
-	p, err := a.buildParts(ctx, o)
+// build goes from the bottom up: the domains, what works in the background, what
+// answers requests.
+func (a *App) build(ctx context.Context) error {
+	o := a.options
+	metrics := telemetry.New()
+	if err := metrics.Registerer().Register(newConnections(o.Areas)); err != nil {
+		return err
+	}
+	registry, err := newRegistry(o.Config, o.LookupSecret, o.Extensions)
 	if err != nil {
 		return err
 	}
-	a.jobs, err = jobs.New(jobs.Options{
-		Pool: o.Areas.Background.Pool(), Logger: quieter(o.Logger), Tasks: a.tasks(p), Metrics: a.metrics.Registerer(),
-	})
+	a.services = new(Services)
+	a.closers.add("services", a.services.Close)
+	if err := a.services.openDomains(o.Areas, o.Config, o.Logger); err != nil {
+		return err
+	}
+	if err := a.services.openServer(ctx, o, registry, metrics.Registerer()); err != nil {
+		return err
+	}
+	if o.seed != nil {
+		if err := o.seed(ctx, a.services, registry); err != nil {
+			return err
+		}
+	}
+	if err := a.startJobs(ctx, metrics.Registerer()); err != nil {
+		return err
+	}
+	views, err := pages.New(pages.Account(a.services.Accounts))
 	if err != nil {
+		return err
+	}
+	list, err := resources(o.Config, a.services, registry.Providers(), a.condition(), o.Extensions)
+	if err != nil {
+		return err
+	}
+	operations := api.Options{
+		BaseURL: baseURL(o.Config), Authenticator: a.services.Accounts, SiteKeys: a.services.Sites, KeyRate: o.Config.KeyRate, Resources: list,
+	}
+	a.handler, err = newHandler(o, metrics.Handler(), operations, views)
+	return err
+}
+
+func (a *App) startJobs(ctx context.Context, metrics prometheus.Registerer) error {
+	o, x := a.options, a.options.Extensions
+	background := jobs.Options{
+		Pool: o.Areas.Background.Pool(), Logger: quieter(o.Logger), Metrics: metrics,
+		Periodic: periodic(a.services), Workers: workers(a.services),
+	}
+	if x.Periodic != nil {
+		background.Periodic = append(background.Periodic, x.Periodic(a.services)...)
+	}
+	if x.Workers != nil {
+		background.Workers = append(background.Workers, x.Workers(a.services)...)
+	}
+	var err error
+	if a.jobs, err = jobs.New(background); err != nil {
 		return err
 	}
 	if err := a.jobs.Start(ctx); err != nil {
 		return err
 	}
-	a.closers.add("jobs", a.within(a.jobs.Stop))
-	views, err := pages.New(pages.Options{Accounts: a.services.Accounts})
-	if err != nil {
-		return err
-	}
-	a.handler, err = newHandler(o, a.metrics.Handler(), a.operations(o, p), views)
-	return err
-}
-
-func (a *App) buildParts(ctx context.Context, o Options) (parts, error) {
-	services, err := newServices(o.Areas, o.Config, o.Logger)
-	if err != nil {
-		return parts{}, err
-	}
-	a.services = services
-	a.closers.add("services", services.Close)
-	var p parts
-	if p.tokens, err = newTokens(ctx, services, o.Config); err != nil {
-		return p, err
-	}
-	if services.Accounts, err = newAccounts(services, p.tokens, o.Config, o.Logger, o.ShowMailLinks); err != nil {
-		return p, err
-	}
-	if err := services.Accounts.ResealSecrets(ctx); err != nil {
-		o.Logger.ErrorContext(ctx, "two-factor secrets that the secret keys don't open; their accounts need a recovery code", "error", err)
-	}
-	a.metrics = telemetry.New()
-	if err := a.metrics.Registerer().Register(newConnections(o.Areas)); err != nil {
-		return p, err
-	}
-	if p.receiver, p.alerts, err = a.buildWebhooks(o); err != nil {
-		return p, err
-	}
-	p.ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.Areas.Collection, Sites: services.Sites, Country: services.Countries.Lookup})
-	if err != nil {
-		return p, err
-	}
-	a.closers.add("collection", p.ingester.Close)
-	return p, nil
-}
-
-// tasks are what the jobs do.
-func (a *App) tasks(p parts) jobs.Tasks {
-	s := a.services
-	return jobs.Tasks{
-		SweepWebhooks:    p.receiver.Sweep,
-		SweepForwards:    p.receiver.SweepForwards,
-		AnnounceBindings: p.receiver.Announce,
-		AttemptWebhook:   p.receiver.Attempt,
-		ReplayWebhooks:   p.receiver.ContinueBulk,
-		ForgetPayloads:   p.receiver.ForgetPayloads,
-		TrimRejected:     p.receiver.TrimRejected,
-		CheckAlerts:      p.alerts.Check,
-		SendAlert:        p.alerts.Send,
-		MailLink:         s.Accounts.MailLink,
-		SweepAccounts:    s.Accounts.Sweep,
-		RotateKeys:       p.tokens.Rotate,
-		DestroySalts:     p.ingester.DestroySalts,
-		QueueSeals:       s.Rollups.QueueDue,
-		SealDay:          s.Rollups.Seal,
-		FoldVisitors:     s.Rollups.FoldBusy,
-		EraseSite:        s.Eraser.Erase,
-		SweepErasures:    s.Eraser.Sweep,
-	}
-}
-
-// operations says which service is behind each operation.
-func (a *App) operations(o Options, p parts) api.Options {
-	s := a.services
-	return api.Options{
-		BaseURL:         strings.TrimRight(o.Config.URL, "/"),
-		Authenticator:   s.Accounts,
-		SiteKeys:        s.Sites,
-		Auth:            s.Accounts,
-		OAuth:           s.Accounts,
-		Identities:      s.Accounts,
-		TwoFactor:       s.Accounts,
-		Registrar:       s.Accounts,
-		Sessions:        s.Accounts,
-		Tokens:          s.Accounts,
-		KeySet:          p.tokens,
-		Users:           s.Accounts,
-		Posts:           s.Posts,
-		Deliveries:      p.receiver,
-		Webhooks:        p.receiver,
-		WebhookEvents:   p.receiver,
-		Replays:         p.receiver,
-		WebhookLog:      p.receiver,
-		Collector:       p.ingester,
-		Batches:         p.ingester,
-		Sites:           s.Sites,
-		SiteAdmin:       s.Sites,
-		SiteKeyAdmin:    s.Sites,
-		SiteEraser:      s.Eraser,
-		Drops:           s.Stats,
-		Stats:           s.Stats,
-		HonorDoNotTrack: o.Config.HonorDoNotTrack,
-		Limits: api.Limits{
-			PerKey: o.Config.KeyRate, PerSite: o.Config.SiteRate, PerAddress: o.Config.AddressRate,
-		},
-		Ready: []api.Check{
-			{Name: "database", Test: o.Areas.Readiness.Ping},
-			{Name: "migrations", Test: o.Areas.Readiness.CheckMigrated},
-			{Name: "jobs", Test: a.jobs.Check},
-			{Name: "geoip", State: s.Countries.Describe()},
-		},
-		JobFailures: a.jobFailures,
-	}
-}
-
-func (a *App) jobFailures() map[string]api.JobFailure {
-	list := make(map[string]api.JobFailure)
-	for name, f := range a.jobs.Failures() {
-		list[name] = api.JobFailure{Count: f.Count, Since: f.Since.UTC(), Last: f.Last.UTC()}
-	}
-	return list
+	a.closers.add("jobs", within(o.Config.ShutdownTimeout, a.jobs.Stop))
+	return nil
 }
 
 // Handler answers the service's requests, for a server of the caller's own.
@@ -205,25 +130,16 @@ func (a *App) Handler() http.Handler { return a.handler }
 
 // Run answers requests on l until ctx ends, then finishes those in flight.
 func (a *App) Run(ctx context.Context, l net.Listener) error {
-	a.logger.InfoContext(ctx, "listening", "address", localURL(l), "url", a.config.URL)
+	a.options.Logger.InfoContext(ctx, "listening", "address", localURL(l), "url", a.options.Config.URL)
 	// Writing the description takes some 100 MiB that nothing needs afterwards, and
 	// that an idle process would keep for minutes.
 	go debug.FreeOSMemory()
-	return serveHTTP(ctx, l, a.handler, a.config.RequestTimeout, a.config.ShutdownTimeout, a.logger)
+	return serveHTTP(ctx, l, a.handler, a.options.Config.RequestTimeout, a.options.Config.ShutdownTimeout, a.options.Logger)
 }
 
 // Close stops background work, newest first. What was acknowledged is durable
 // before and after.
 func (a *App) Close() error { return a.closers.run() }
-
-// within makes a cleanup of a stop that takes a deadline.
-func (a *App) within(stop func(context.Context) error) func() error {
-	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), a.config.ShutdownTimeout)
-		defer cancel()
-		return stop(ctx)
-	}
-}
 
 // quieter passes on only warnings and errors: River speaks of every start.
 func quieter(l *slog.Logger) *slog.Logger {
@@ -255,6 +171,7 @@ type ServeOptions struct {
 	Log io.Writer
 	// LookupSecret finds a webhook secret by its variable's name.
 	LookupSecret func(name string) string
+	Extensions   Extensions
 }
 
 // Serve runs the service in production until ctx ends.
@@ -273,7 +190,7 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 		return errors.Join(err, cleanup.run())
 	}
 	cleanup.add("connection pools", func() error { areas.Close(); return nil })
-	a, err := New(ctx, Options{Config: c, Areas: areas, Logger: logger, LookupSecret: o.LookupSecret})
+	a, err := New(ctx, Options{Config: c, Areas: areas, Logger: logger, LookupSecret: o.LookupSecret, Extensions: o.Extensions})
 	if err != nil {
 		return errors.Join(err, cleanup.run())
 	}

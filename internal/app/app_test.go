@@ -43,7 +43,7 @@ func compose(t *testing.T, bindings ...webhook.Binding) (*httptest.Server, strin
 		t.Fatal(err)
 	}
 	a, err := app.New(t.Context(), app.Options{
-		Config: c, Areas: db.Undivided(d), Logger: slog.New(slog.DiscardHandler), Bindings: bindings,
+		Config: c, Areas: db.Undivided(d), Logger: slog.New(slog.DiscardHandler), Extensions: app.Extensions{Bindings: bindings},
 		LookupSecret: func(name string) string { return map[string]string{"PAYMENT_WEBHOOK_SECRET": secret}[name] },
 	})
 	if err != nil {

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -10,32 +12,32 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/demo"
+	"github.com/waypost/waypost/internal/webhook"
 )
 
 // Names of what dev makes up, in dev.env and in the environment.
 const (
-	envURL            = "WAYPOST_URL"
-	envAdminEmail     = "WAYPOST_ADMIN_EMAIL"
-	envAdminPassword  = "WAYPOST_ADMIN_PASSWORD"
-	envSiteKey        = "ANALYTICS_SITE_KEY"
-	envAPIKey         = "ANALYTICS_API_KEY"
-	envPaymentSecret  = "PAYMENT_WEBHOOK_SECRET"
-	envCodehostSecret = "CODEHOST_WEBHOOK_SECRET"
-	envPSQL           = "PSQL_URL"
+	envURL           = "WAYPOST_URL"
+	envAdminEmail    = "WAYPOST_ADMIN_EMAIL"
+	envAdminPassword = "WAYPOST_ADMIN_PASSWORD"
+	envSiteKey       = "ANALYTICS_SITE_KEY"
+	envAPIKey        = "ANALYTICS_API_KEY"
+	envPSQL          = "PSQL_URL"
 )
 
 // secretKeyFile keeps dev's WAYPOST_SECRET_KEY below the data directory.
 const secretKeyFile = "secret.key"
 
-// DevOptions are what dev adds to its configuration. All are mandatory.
+// DevOptions are what dev adds to its configuration. All but Extensions are
+// mandatory.
 type DevOptions struct {
 	// Out receives the table of what to try, Log the log and progress.
 	Out, Log io.Writer
 	// LookupEnv finds an environment variable, "" when it is not set.
-	LookupEnv func(name string) string
+	LookupEnv  func(name string) string
+	Extensions Extensions
 }
 
 // RunDev runs everything on this machine with demo data until ctx ends.
@@ -88,15 +90,16 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 	if err != nil {
 		return err
 	}
-	if err := seed(ctx, &c, areas, env, o); err != nil {
-		return err
+	if c.GeoIPDatabase == "" {
+		c.GeoIPDatabase = devCountries(c.DataDir)
 	}
-	a, err := New(ctx, Options{Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, LookupSecret: func(name string) string {
-		if v := o.LookupEnv(name); v != "" {
-			return v
-		}
-		return env.get(name)
-	}})
+	a, err := New(ctx, Options{
+		Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, Extensions: o.Extensions,
+		LookupSecret: func(name string) string { return cmp.Or(o.LookupEnv(name), env.get(name)) },
+		seed: func(ctx context.Context, s *Services, registry *webhook.Registry) error {
+			return seed(ctx, c, s, registry.Providers(), env, o)
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -114,16 +117,8 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 
 // seed completes the demo data and env. A value from the environment wins over
 // the one of an earlier run, and that over a made-up one.
-func seed(ctx context.Context, c *config.Config, areas db.Areas, env *devEnv, o DevOptions) error {
-	if c.GeoIPDatabase == "" {
-		c.GeoIPDatabase = devCountries(c.DataDir)
-	}
-	services, err := newServices(areas, *c, NewLogger(*c, o.Log))
-	if err != nil {
-		return err
-	}
-	defer services.Close() // what is left open is no concern of a start
-	used := demo.ServicesUsed{Accounts: services.Accounts, Sites: services.Sites, Importer: services.Importer}
+func seed(ctx context.Context, c config.Config, s *Services, providers []webhook.Registration, env *devEnv, o DevOptions) error {
+	used := demo.ServicesUsed{Accounts: s.Accounts, Sites: s.Sites, Importer: s.Importer}
 	known := env.get(envAdminPassword)
 	env.set(envURL, c.URL)
 	env.choose(envAdminEmail, c.Dev.AdminEmail, func() string { return "admin@waypost.example" })
@@ -131,12 +126,24 @@ func seed(ctx context.Context, c *config.Config, areas db.Areas, env *devEnv, o 
 	if err := demo.Admin(ctx, used, env.get(envAdminEmail), env.get(envAdminPassword), known != env.get(envAdminPassword)); err != nil {
 		return fmt.Errorf("seed the administrator: %w", err)
 	}
-	if err := seedSite(ctx, *c, used, env, o.Log); err != nil {
+	if err := seedSite(ctx, c, used, env, o.Log); err != nil {
 		return err
 	}
-	env.choose(envPaymentSecret, c.Dev.PaymentSecret, func() string { return "whsec_" + rand.Text() })
-	env.choose(envCodehostSecret, c.Dev.CodehostSecret, func() string { return "whsec_" + rand.Text() })
+	for _, p := range providers {
+		makeUp := p.About.DemoSecret
+		if makeUp == nil {
+			makeUp = demoSecret
+		}
+		env.choose(p.SecretEnv, o.LookupEnv(p.SecretEnv), makeUp)
+	}
 	return nil
+}
+
+// demoSecret is a key that every scheme of package signature takes.
+func demoSecret() string {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return "whsec_" + base64.StdEncoding.EncodeToString(key)
 }
 
 func seedSite(ctx context.Context, c config.Config, used demo.ServicesUsed, env *devEnv, log io.Writer) error {
@@ -245,5 +252,5 @@ Try one line of each area:
   curl -s '%[1]s/api/stats/summary?compare=true' -H 'X-Analytics-API-Key: %[7]s'
 
 Ctrl-C stops it; the data stays.
-`, env.get(envURL), env.get(envAdminEmail), env.get(envAdminPassword), database, file, quote(env.get(envPaymentSecret)), env.get(envAPIKey), c.Docs.Prefix)
+`, env.get(envURL), env.get(envAdminEmail), env.get(envAdminPassword), database, file, quote(env.get(webhook.Payment().SecretEnv)), env.get(envAPIKey), c.Docs.Prefix)
 }

@@ -141,7 +141,7 @@ func wantExcluded(t *testing.T, d description) {
 // export.
 func TestWhatIsLeftOutIsNamedNowhere(t *testing.T) {
 	t.Parallel()
-	docs, err := app.Describe(configured(t, "WAYPOST_DOCS_EXCLUDE_PREFIXES=/api/admin,/webhooks"))
+	docs, err := app.Describe(configured(t, "WAYPOST_DOCS_EXCLUDE_PREFIXES=/api/admin,/webhooks"), app.Extensions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestADocumentationSettingThatMakesNoSenseFailsTheStart(t *testing.T) {
 	for _, variable := range []string{"WAYPOST_DOCS_PREFIX=docs", "WAYPOST_DOCS_PREFIX=/docs/", "WAYPOST_DOCS_THEME=plaid", "WAYPOST_DOCS_EXCLUDE_ROUTES=posts"} {
 		t.Run(variable, func(t *testing.T) {
 			t.Parallel()
-			if _, err := app.Describe(configured(t, variable)); err == nil || !strings.Contains(err.Error(), "WAYPOST_DOCS_") {
+			if _, err := app.Describe(configured(t, variable), app.Extensions{}); err == nil || !strings.Contains(err.Error(), "WAYPOST_DOCS_") {
 				t.Errorf("want a refusal that names the variable; got %v", err)
 			}
 		})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -18,9 +17,9 @@ import (
 
 // newHandler puts the operations, the plain handlers, the documentation and the
 // pages on one router.
-func newHandler(o Options, metrics http.Handler, services api.Options, views *pages.Pages) (http.Handler, error) {
+func newHandler(o Options, metrics http.Handler, operations api.Options, views *pages.Pages) (http.Handler, error) {
 	r := chi.NewRouter()
-	u, err := url.Parse(services.BaseURL)
+	u, err := url.Parse(operations.BaseURL)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +32,7 @@ func newHandler(o Options, metrics http.Handler, services api.Options, views *pa
 	if err := httpedge.Use(r, edge); err != nil {
 		return nil, err
 	}
-	docs, err := mount(r, o.Config.Docs, services)
+	docs, err := mount(r, o.Config.Docs, operations, o.Extensions)
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +84,8 @@ func publish(r chi.Router, endpoints []apidoc.Endpoint) error {
 }
 
 // mount adds the operations to r and derives the documentation from them.
-func mount(r chi.Router, c config.Docs, services api.Options) (*apidoc.Docs, error) {
-	services.DocsPath = c.Prefix
-	described, err := api.Mount(r, services)
+func mount(r chi.Router, c config.Docs, operations api.Options, x Extensions) (*apidoc.Docs, error) {
+	described, err := api.Mount(r, operations)
 	if err != nil {
 		return nil, err
 	}
@@ -112,12 +110,16 @@ func mount(r chi.Router, c config.Docs, services api.Options) (*apidoc.Docs, err
 		UI:              ui,
 		Theme:           c.Theme,
 		Auth:            apidoc.BearerJWT(),
-		Models:          api.Models(),
-		Webhooks:        api.Webhooks(),
+		Models:          operations.Models(),
+		Webhooks:        operations.Webhooks(),
 		DevMode:         c.DevMode,
 		ReadOnly:        c.ReadOnly,
 		ExcludeRoutes:   c.ExcludeRoutes,
 		ExcludePrefixes: c.ExcludePrefixes,
+	}
+	if x.Overrides != nil {
+		options.Overrides = new(apidoc.Overrides)
+		x.Overrides(options.Overrides)
 	}
 	api.DescribePermissions(described.OpenAPI(), options.Shows)
 	options.Description = cmp.Or(c.Description, described.OpenAPI().Info.Description)
@@ -130,10 +132,14 @@ func mount(r chi.Router, c config.Docs, services api.Options) (*apidoc.Docs, err
 
 // Describe makes the documentation without a database: the operations are
 // registered, and none can be called.
-func Describe(c config.Config) (*apidoc.Docs, error) {
-	base := c.URL
-	if base == "" {
-		base = "http://" + c.Addr
+func Describe(c config.Config, x Extensions) (*apidoc.Docs, error) {
+	registry, err := newRegistry(c, func(string) string { return "" }, x)
+	if err != nil {
+		return nil, err
 	}
-	return mount(chi.NewRouter(), c.Docs, api.Options{BaseURL: strings.TrimRight(base, "/")})
+	list, err := resources(c, new(Services), registry.Providers(), api.Condition{}, x)
+	if err != nil {
+		return nil, err
+	}
+	return mount(chi.NewRouter(), c.Docs, api.Options{BaseURL: baseURL(c), Resources: list}, x)
 }

@@ -31,7 +31,8 @@ type SendOptions struct {
 	// LookupEnv finds an environment variable, "" when it is not set.
 	LookupEnv func(name string) string
 	// Now is the delivery's time.
-	Now time.Time
+	Now        time.Time
+	Extensions Extensions
 }
 
 // Answer is what the receiver said.
@@ -43,7 +44,7 @@ type Answer struct {
 
 // SendWebhook signs a delivery as its provider would and posts it.
 func SendWebhook(ctx context.Context, c config.Config, o SendOptions) (Answer, error) {
-	registry, err := newRegistry(c, o.LookupEnv, nil)
+	registry, err := newRegistry(c, o.LookupEnv, o.Extensions)
 	if err != nil {
 		return Answer{}, err
 	}

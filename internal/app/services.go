@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/account"
@@ -14,22 +17,30 @@ import (
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
 	"github.com/waypost/waypost/internal/stats/country"
+	"github.com/waypost/waypost/internal/token"
+	"github.com/waypost/waypost/internal/webhook"
 )
 
-// Services are the domains that need nothing but the database: what commands
-// work with, and what a server is built on.
+// Services are the domains. Each is built once, here.
 type Services struct {
 	DB       *db.DB
+	Queue    *queue.Queue
 	Accounts *account.Service
 	Posts    *content.Service
 	Sites    *site.Service
 	Importer *stats.Importer
 	Stats    *stats.Service
 	Eraser   *stats.Eraser
+	Rollups  *stats.Rollups
 	// Countries is nil without a database.
 	Countries *country.Database
-	Rollups   *stats.Rollups
-	Queue     *queue.Queue
+
+	// These are a server's alone; for a command they are nil, and Accounts can't sign
+	// anybody in nor send mails.
+	Tokens   *token.Service
+	Receiver *webhook.Receiver
+	Alerts   *webhook.Alerts
+	Ingester *stats.Ingester
 
 	closers closers
 }
@@ -50,27 +61,21 @@ func OpenServices(ctx context.Context, c config.Config, announce func(database s
 		return nil, errors.Join(err, cleanup.run())
 	}
 	cleanup.add("connection pool", func() error { pool.Close(); return nil })
-	s, err := newServices(db.Undivided(pool), c, logger)
+	s := &Services{closers: cleanup}
+	areas := db.Undivided(pool)
+	err = errors.Join(s.openDomains(areas, c, logger), s.openAccounts(account.Options{DB: areas.Requests}))
 	if err != nil {
-		return nil, errors.Join(err, cleanup.run())
+		return nil, errors.Join(err, s.Close())
 	}
-	s.closers = append(cleanup, s.closers...)
 	return s, nil
 }
 
-// Close lets go of the database.
+// Close lets go of all that was opened, newest first.
 func (s *Services) Close() error { return s.closers.run() }
 
-func newServices(areas db.Areas, c config.Config, logger *slog.Logger) (*Services, error) {
-	s := &Services{DB: areas.Requests}
-	if err := s.build(areas, c, logger); err != nil {
-		return nil, errors.Join(err, s.closers.run())
-	}
-	return s, nil
-}
-
-func (s *Services) build(areas db.Areas, c config.Config, logger *slog.Logger) error {
-	pool := areas.Requests
+// openDomains builds what a command needs as a server does.
+func (s *Services) openDomains(areas db.Areas, c config.Config, logger *slog.Logger) error {
+	s.DB = areas.Requests
 	var err error
 	if c.GeoIPDatabase != "" {
 		if s.Countries, err = country.Open(c.GeoIPDatabase); err != nil {
@@ -78,52 +83,76 @@ func (s *Services) build(areas db.Areas, c config.Config, logger *slog.Logger) e
 		}
 		s.closers.add("country database", s.Countries.Close)
 	}
-	if s.Accounts, err = account.New(account.Options{DB: pool}); err != nil {
+	if s.Queue, err = queue.New(logger); err != nil {
 		return err
 	}
-	if s.Posts, err = content.New(content.Options{DB: pool}); err != nil {
+	if s.Posts, err = content.New(content.Options{DB: areas.Requests}); err != nil {
 		return err
 	}
-	if s.Sites, err = site.New(site.Options{DB: pool, LookupDB: areas.Collection, Logger: logger}); err != nil {
+	if s.Sites, err = site.New(site.Options{DB: areas.Requests, LookupDB: areas.Collection, Logger: logger}); err != nil {
 		return err
 	}
 	if s.Importer, err = stats.NewImporter(stats.ImporterOptions{DB: areas.Background, Secrets: s.Sites, Country: s.Countries.Lookup}); err != nil {
 		return err
 	}
-	if s.Stats, err = stats.NewService(stats.ServiceOptions{DB: pool, EventsDB: areas.Questions, Timeout: min(c.StatsTimeout, c.RequestTimeout*5/6)}); err != nil {
-		return err
-	}
-	if s.Queue, err = queue.New(logger); err != nil {
+	if s.Stats, err = stats.NewService(stats.ServiceOptions{DB: areas.Requests, EventsDB: areas.Questions, Timeout: min(c.StatsTimeout, c.RequestTimeout*5/6)}); err != nil {
 		return err
 	}
 	if s.Rollups, err = stats.NewRollups(stats.RollupsOptions{DB: areas.Background, Sites: s.Sites, Jobs: s.Queue}); err != nil {
 		return err
 	}
-	if s.Eraser, err = stats.NewEraser(stats.EraserOptions{DB: areas.Background, Queue: s.Queue}); err != nil {
+	s.Eraser, err = stats.NewEraser(stats.EraserOptions{DB: areas.Background, Queue: s.Queue})
+	return err
+}
+
+func (s *Services) openAccounts(o account.Options) error {
+	var err error
+	s.Accounts, err = account.New(o)
+	return err
+}
+
+// openServer builds what only a server has, and the accounts with it.
+func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.Registry, metrics prometheus.Registerer) error {
+	var err error
+	if s.Tokens, err = newTokens(ctx, s, o.Config); err != nil {
 		return err
 	}
+	accounts, err := serverAccounts(s, o)
+	if err != nil {
+		return err
+	}
+	if err := s.openAccounts(accounts); err != nil {
+		return err
+	}
+	if err := s.Accounts.ResealSecrets(ctx); err != nil {
+		o.Logger.ErrorContext(ctx, "two-factor secrets that the secret keys don't open; their accounts need a recovery code", "error", err)
+	}
+	if err := s.openWebhooks(o, registry, metrics); err != nil {
+		return err
+	}
+	s.Ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.Areas.Collection, Sites: s.Sites, Country: s.Countries.Lookup})
+	if err != nil {
+		return err
+	}
+	s.closers.add("collection", s.Ingester.Close)
 	return nil
 }
 
-// closers are cleanups in the order of what they clean up; run drains them in
-// reverse.
-type closers []closer
-
-type closer struct {
-	name string
-	fn   func() error
-}
-
-func (c *closers) add(name string, fn func() error) { *c = append(*c, closer{name, fn}) }
-
-func (c *closers) run() error {
-	var errs []error
-	for len(*c) > 0 {
-		last := (*c)[len(*c)-1]
-		*c = (*c)[:len(*c)-1]
-		if err := last.fn(); err != nil {
-			errs = append(errs, fmt.Errorf("close %s: %w", last.name, err))
-		}
+func (s *Services) openWebhooks(o Options, registry *webhook.Registry, metrics prometheus.Registerer) error {
+	w := o.Config.Webhooks
+	var err error
+	s.Receiver, err = webhook.NewReceiver(webhook.Options{
+		DB: o.Areas.Deliveries, AdminDB: o.Areas.Requests, Registry: registry, LookupSecret: o.LookupSecret, Logger: o.Logger,
+		Jobs: s.Queue, Retention: time.Duration(w.RetentionDays) * 24 * time.Hour,
+		Metrics: metrics, BodyMemory: int64(w.BodyMemory) << 20,
+	})
+	if err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	s.closers.add("webhook receiver", within(o.Config.ShutdownTimeout, s.Receiver.Close))
+	s.Alerts, err = webhook.NewAlerts(webhook.AlertOptions{
+		DB: o.Areas.Background, Registry: registry, Logger: o.Logger, Jobs: s.Queue,
+		Streak: max(w.AlertStreak, 1), URL: w.AlertURL, Secret: w.AlertSecret,
+	})
+	return err
 }

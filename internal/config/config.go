@@ -86,12 +86,10 @@ type Docs struct {
 
 // Dev is what dev seeds; a value that is set wins over one that dev makes up.
 type Dev struct {
-	AdminEmail     string `env:"WAYPOST_ADMIN_EMAIL" help:"dev: the seeded ADMIN's e-mail address"`
-	AdminPassword  string `env:"WAYPOST_ADMIN_PASSWORD" help:"dev: the seeded ADMIN's password"`
-	SiteKey        string `env:"ANALYTICS_SITE_KEY" help:"dev: the demo site's public key"`
-	APIKey         string `env:"ANALYTICS_API_KEY" help:"dev: the demo site's secret reading key"`
-	PaymentSecret  string `env:"PAYMENT_WEBHOOK_SECRET" help:"Secret of the webhook provider payment; PAYMENT_WEBHOOK_SECRET_PREVIOUS is accepted too"`
-	CodehostSecret string `env:"CODEHOST_WEBHOOK_SECRET" help:"Secret of the webhook provider codehost; CODEHOST_WEBHOOK_SECRET_PREVIOUS is accepted too"`
+	AdminEmail    string `env:"WAYPOST_ADMIN_EMAIL" help:"dev: the seeded ADMIN's e-mail address"`
+	AdminPassword string `env:"WAYPOST_ADMIN_PASSWORD" help:"dev: the seeded ADMIN's password"`
+	SiteKey       string `env:"ANALYTICS_SITE_KEY" help:"dev: the demo site's public key"`
+	APIKey        string `env:"ANALYTICS_API_KEY" help:"dev: the demo site's secret reading key"`
 }
 
 // minSecretKey is the least length of WAYPOST_SECRET_KEY in bytes.

@@ -151,10 +151,10 @@ func (f *failures) list() map[string]Failure {
 
 // nameOf is a periodic task's name, or a job's kind.
 func nameOf(job *rivertype.JobRow) (string, bool) {
-	if job.Kind != (cronArgs{}).Kind() {
+	if job.Kind != (cronJob{}).Kind() {
 		return job.Kind, false
 	}
-	var args cronArgs
+	var args cronJob
 	if err := json.Unmarshal(job.EncodedArgs, &args); err != nil || args.Name == "" {
 		return job.Kind, false
 	}

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,10 +21,8 @@ import (
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
-	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/queue"
-	"github.com/waypost/waypost/internal/webhook"
 )
 
 // log is what was logged, for tests whose jobs run meanwhile.
@@ -118,13 +116,13 @@ func TestAJobIsToldOfWhenItsLastAttemptFailedAndOnlyThen(t *testing.T) {
 		event *river.Event
 		want  int
 	}{
-		"an attempt that is followed by another": {ended("webhook_attempt", `{}`, rivertype.JobStateRetryable, start, errTest.Error()), 0},
-		"one that is followed at once":           {ended("webhook_attempt", `{}`, rivertype.JobStateAvailable, start, errTest.Error()), 0},
-		"the last attempt":                       {ended("webhook_attempt", `{}`, rivertype.JobStateDiscarded, start, errTest.Error()), 1},
-		"given up by its worker":                 {ended("webhook_attempt", `{}`, rivertype.JobStateCancelled, start, "JobCancelError: "+errTest.Error()), 1},
-		"cancelled by somebody":                  {ended("webhook_attempt", `{}`, rivertype.JobStateCancelled, start, rivertype.ErrJobCancelledRemotely.Error()), 0},
-		"another version's periodic task":        {ended("cron", `{"name":"webhook_attempt"}`, rivertype.JobStateCancelled, start, errTest.Error()), 0},
-		"a success":                              {ended("webhook_attempt", `{}`, rivertype.JobStateCompleted, start, ""), 0},
+		"an attempt that is followed by another": {ended("webhooks.attempt", `{}`, rivertype.JobStateRetryable, start, errTest.Error()), 0},
+		"one that is followed at once":           {ended("webhooks.attempt", `{}`, rivertype.JobStateAvailable, start, errTest.Error()), 0},
+		"the last attempt":                       {ended("webhooks.attempt", `{}`, rivertype.JobStateDiscarded, start, errTest.Error()), 1},
+		"given up by its worker":                 {ended("webhooks.attempt", `{}`, rivertype.JobStateCancelled, start, "JobCancelError: "+errTest.Error()), 1},
+		"cancelled by somebody":                  {ended("webhooks.attempt", `{}`, rivertype.JobStateCancelled, start, rivertype.ErrJobCancelledRemotely.Error()), 0},
+		"another version's periodic task":        {ended("cron", `{"name":"webhooks.attempt"}`, rivertype.JobStateCancelled, start, errTest.Error()), 0},
+		"a success":                              {ended("webhooks.attempt", `{}`, rivertype.JobStateCompleted, start, ""), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,13 +131,13 @@ func TestAJobIsToldOfWhenItsLastAttemptFailedAndOnlyThen(t *testing.T) {
 			if got := len(f.list()); got != c.want {
 				t.Errorf("listed: %v", f.list())
 			}
-			if got := l.lines(slog.LevelError, "webhook_attempt"); got != c.want {
+			if got := l.lines(slog.LevelError, "webhooks.attempt"); got != c.want {
 				t.Errorf("%d lines", got)
 			}
-			if got := testutil.ToFloat64(f.counter.WithLabelValues("webhook_attempt")); got != float64(c.want) {
+			if got := testutil.ToFloat64(f.counter.WithLabelValues("webhooks.attempt")); got != float64(c.want) {
 				t.Errorf("counted %v", got)
 			}
-			f.note(ended("webhook_attempt", `{}`, rivertype.JobStateCompleted, start, ""))
+			f.note(ended("webhooks.attempt", `{}`, rivertype.JobStateCompleted, start, ""))
 			if got := f.list(); len(got) > 0 {
 				t.Errorf("after a success: %v", got)
 			}
@@ -147,20 +145,17 @@ func TestAJobIsToldOfWhenItsLastAttemptFailedAndOnlyThen(t *testing.T) {
 	}
 }
 
-// idle are tasks that do nothing.
-func idle() Tasks {
-	var tasks Tasks
-	for _, f := range reflect.ValueOf(&tasks).Elem().Fields() {
-		f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value {
-			zeros := make([]reflect.Value, f.Type().NumOut())
-			for i := range zeros {
-				zeros[i] = reflect.Zero(f.Type().Out(i))
-			}
-			return zeros
-		}))
-	}
-	return tasks
-}
+// mailJob and alertJob are kinds of job; the former had another name once.
+type (
+	mailJob  struct{}
+	alertJob struct{}
+	formerly struct{}
+)
+
+func (mailJob) Kind() string          { return "test.mail" }
+func (mailJob) KindAliases() []string { return []string{formerly{}.Kind()} }
+func (alertJob) Kind() string         { return "test.alert" }
+func (formerly) Kind() string         { return "mail" }
 
 // insert adds a job that has one attempt left.
 func insert(t *testing.T, d *db.DB, admin *pgx.Conn, job queue.Job, attempts int) {
@@ -186,7 +181,7 @@ func TestWhatRealJobsEndWithIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = admin.Close(context.Background()) }()
-	tasks, l := idle(), new(log)
+	l := new(log)
 	var mu sync.Mutex
 	broken := true
 	fail := func() error {
@@ -197,16 +192,27 @@ func TestWhatRealJobsEndWithIsSeen(t *testing.T) {
 		}
 		return nil
 	}
-	tasks.MailLink = func(context.Context, account.LinkRequest) error { return fail() }
-	tasks.SendAlert = func(context.Context, webhook.AlertJob) error { return fail() }
-	tasks.RotateKeys = func(context.Context) (int, error) { panic(errTest) }
-	r, err := New(Options{Pool: d.Pool(), Logger: slog.New(slog.NewTextHandler(l, nil)), Tasks: tasks})
+	const alertAttempts = 8
+	var again atomic.Bool
+	r, err := New(Options{
+		Pool: d.Pool(), Logger: slog.New(slog.NewTextHandler(l, nil)),
+		Periodic: []Periodic{{Name: "keys.rotate", Every: time.Hour, Run: func(context.Context) (int, error) { panic(errTest) }}},
+		Workers: []Worker{
+			Work(func(context.Context, mailJob) error {
+				if again.CompareAndSwap(false, true) {
+					return queue.Again(0)
+				}
+				return fail()
+			}, Limits{}),
+			Work(func(context.Context, alertJob) error { return fail() }, Limits{Attempts: alertAttempts}),
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mailed, alert := account.LinkRequest{}.Kind(), webhook.AlertJob{}.Kind()
-	insert(t, d, admin, account.LinkRequest{}, 1)
-	insert(t, d, admin, webhook.AlertJob{}, alertAttempts)
+	mailed, alert := mailJob{}.Kind(), alertJob{}.Kind()
+	insert(t, d, admin, mailJob{}, 1)
+	insert(t, d, admin, alertJob{}, alertAttempts)
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -220,11 +226,17 @@ func TestWhatRealJobsEndWithIsSeen(t *testing.T) {
 		}
 	}
 	// It panics once at start, which is a failure like another.
-	eventually(t, "the panic", func() bool { return l.lines(slog.LevelWarn, "signing_keys.rotate") == 1 })
+	eventually(t, "the panic", func() bool { return l.lines(slog.LevelWarn, "keys.rotate") == 1 })
 	mu.Lock()
 	broken = false
 	mu.Unlock()
-	insert(t, d, admin, account.LinkRequest{}, 1)
+	insert(t, d, admin, formerly{}, 1)
+	eventually(t, "a success under the former name", func() bool {
+		var n int
+		err := admin.QueryRow(t.Context(), `select count(*) from river_job where kind = 'mail' and state = 'completed'`).Scan(&n)
+		return err == nil && n == 1
+	})
+	insert(t, d, admin, mailJob{}, 1)
 	eventually(t, "a success", func() bool { _, failing := r.Failures()[mailed]; return !failing })
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package jobs works the jobs that other packages insert, and holds the table of
-// periodic tasks.
+// Package jobs works the jobs that other packages insert, and repeats what runs by
+// itself. The tables of both are in internal/app.
 package jobs
 
 import (
@@ -17,10 +17,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/queue"
-	"github.com/waypost/waypost/internal/stats"
-	"github.com/waypost/waypost/internal/webhook"
 )
 
 const (
@@ -30,16 +27,22 @@ const (
 	rescueAfter = 2 * time.Minute
 	// workers is how many jobs run at once in one process.
 	workers = 8
+	// webhookWorkers handle and forward webhook events: slow targets hold up no other
+	// job.
+	webhookWorkers = 16
 	// rollupWorkers seal days: they use much of the database, and those of one site
 	// wait for each other.
 	rollupWorkers = 2
 )
 
-// Options configure New. All fields but Metrics are mandatory.
+// Options configure New. Pool and Logger are
+// mandatory.
 type Options struct {
 	Pool   *pgxpool.Pool
 	Logger *slog.Logger
-	Tasks  Tasks
+	// Periodic is what runs by itself, Workers what works the jobs.
+	Periodic []Periodic
+	Workers  []Worker
 	// Metrics takes the runner's metrics; nil for none.
 	Metrics prometheus.Registerer
 }
@@ -56,8 +59,7 @@ type Runner struct {
 
 // New prepares the workers; Start sets them to work.
 func New(o Options) (*Runner, error) {
-	table := Table(o.Tasks)
-	cron, err := newCronWorker(table, o.Logger)
+	cron, err := newCronWorker(o.Periodic, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -65,26 +67,10 @@ func New(o Options) (*Runner, error) {
 	if err := river.AddWorkerSafely(registry, cron); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
-	if o.Tasks.EraseSite == nil || o.Tasks.SealDay == nil || o.Tasks.AttemptWebhook == nil || o.Tasks.ReplayWebhooks == nil || o.Tasks.SendAlert == nil || o.Tasks.MailLink == nil {
-		return nil, errors.New("jobs: Tasks need EraseSite, SealDay, AttemptWebhook, ReplayWebhooks, SendAlert and MailLink")
-	}
-	if err := river.AddWorkerSafely(registry, &eraseWorker{erase: o.Tasks.EraseSite}); err != nil {
-		return nil, fmt.Errorf("jobs: %w", err)
-	}
-	if err := river.AddWorkerSafely(registry, &sealWorker{seal: o.Tasks.SealDay}); err != nil {
-		return nil, fmt.Errorf("jobs: %w", err)
-	}
-	if err := river.AddWorkerSafely(registry, &attemptWorker{attempt: o.Tasks.AttemptWebhook}); err != nil {
-		return nil, fmt.Errorf("jobs: %w", err)
-	}
-	if err := river.AddWorkerSafely(registry, &replayWorker{replay: o.Tasks.ReplayWebhooks}); err != nil {
-		return nil, fmt.Errorf("jobs: %w", err)
-	}
-	if err := river.AddWorkerSafely(registry, &alertWorker{send: o.Tasks.SendAlert}); err != nil {
-		return nil, fmt.Errorf("jobs: %w", err)
-	}
-	if err := river.AddWorkerSafely(registry, &linkWorker{mail: o.Tasks.MailLink}); err != nil {
-		return nil, fmt.Errorf("jobs: %w", err)
+	for _, w := range o.Workers {
+		if err := w.register(registry); err != nil {
+			return nil, fmt.Errorf("jobs: %w", err)
+		}
 	}
 	client, err := river.NewClient(riverpgxv5.New(o.Pool), &river.Config{
 		Logger:  o.Logger,
@@ -92,7 +78,7 @@ func New(o Options) (*Runner, error) {
 		Queues: map[string]river.QueueConfig{
 			river.QueueDefault: {MaxWorkers: workers}, queue.Webhooks: {MaxWorkers: webhookWorkers}, queue.Rollups: {MaxWorkers: rollupWorkers},
 		},
-		PeriodicJobs:         periodicJobs(table),
+		PeriodicJobs:         periodicJobs(o.Periodic),
 		JobTimeout:           jobTimeout,
 		RescueStuckJobsAfter: rescueAfter,
 		// The application role owns no index, so it can't rebuild one.
@@ -102,20 +88,20 @@ func New(o Options) (*Runner, error) {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
 	r := &Runner{client: client}
-	if r.failures, err = newFailures(o.Logger, o.Metrics, names(table)); err != nil {
+	if r.failures, err = newFailures(o.Logger, o.Metrics, o.names()); err != nil {
 		return nil, err
 	}
-	r.own = newOwnTasks(table, o.Logger, r.failures)
+	r.own = newOwnTasks(o.Periodic, o.Logger, r.failures)
 	return r, nil
 }
 
 // names are what failures may be counted under.
-func names(table []Periodic) []string {
-	list := []string{
-		account.LinkRequest{}.Kind(), stats.EraseArgs{}.Kind(), stats.SealJob{}.Kind(),
-		webhook.AlertJob{}.Kind(), webhook.AttemptJob{}.Kind(), webhook.BulkJob{}.Kind(),
+func (o Options) names() []string {
+	var list []string
+	for _, w := range o.Workers {
+		list = append(list, w.kind)
 	}
-	for _, p := range table {
+	for _, p := range o.Periodic {
 		list = append(list, p.Name)
 	}
 	return list

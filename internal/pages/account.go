@@ -60,35 +60,41 @@ var (
 	errMismatch = fault.New(fault.Invalid, fault.CodeValidation, "The two passwords differ. Type the same one twice.")
 )
 
-func (p *Pages) accountRoutes() []Endpoint {
-	links := []link{
+// Account are the pages behind mailed links.
+func Account(a Accounts) Group {
+	return func(p *Pages) []Endpoint {
+		var list []Endpoint
+		for _, l := range links(a) {
+			list = append(list,
+				Endpoint{http.MethodGet, l.path, p.open(l)},
+				Endpoint{http.MethodPost, l.path, p.spend(l)},
+				Endpoint{http.MethodPost, l.path + againSuffix, p.again(l)})
+		}
+		return list
+	}
+}
+
+func links(a Accounts) []link {
+	return []link{
 		{
 			path: account.VerifyEmailPath, view: "verify", another: "a new link to confirm your address",
-			check: p.accounts.CheckVerifyLink, request: p.accounts.RequestVerification,
+			check: a.CheckVerifyLink, request: a.RequestVerification,
 			spend: func(ctx context.Context, secret string, _ *http.Request) error {
-				return p.accounts.VerifyEmail(ctx, secret)
+				return a.VerifyEmail(ctx, secret)
 			},
 		},
 		{
 			path: account.ResetPasswordPath, view: "reset", another: "a link to choose a new password",
-			check: p.accounts.CheckResetLink, request: p.accounts.RequestPasswordReset,
+			check: a.CheckResetLink, request: a.RequestPasswordReset,
 			spend: func(ctx context.Context, secret string, r *http.Request) error {
 				password := r.PostForm.Get("password")
 				if password != r.PostForm.Get("again") {
 					return errMismatch
 				}
-				return p.accounts.ResetPassword(ctx, secret, password)
+				return a.ResetPassword(ctx, secret, password)
 			},
 		},
 	}
-	var list []Endpoint
-	for _, l := range links {
-		list = append(list,
-			Endpoint{http.MethodGet, l.path, p.open(l)},
-			Endpoint{http.MethodPost, l.path, p.spend(l)},
-			Endpoint{http.MethodPost, l.path + againSuffix, p.again(l)})
-	}
-	return list
 }
 
 // open shows the form of a link that still works.

@@ -42,10 +42,10 @@ type site struct {
 }
 
 // jobs keeps what was inserted, for tests to work.
-type jobs struct{ list []account.LinkRequest }
+type jobs struct{ list []account.LinkJob }
 
 func (j *jobs) Insert(_ context.Context, _ pgx.Tx, job queue.Job) error {
-	j.list = append(j.list, job.(account.LinkRequest))
+	j.list = append(j.list, job.(account.LinkJob))
 	return nil
 }
 
@@ -63,7 +63,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := pages.New(pages.Options{Accounts: s.accounts})
+	p, err := pages.New(pages.Account(s.accounts))
 	if err != nil {
 		t.Fatal(err)
 	}

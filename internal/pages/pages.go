@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -28,17 +27,16 @@ var files embed.FS
 // twelve bytes long in a form's encoding, and room.
 const maxForm = 16 << 10
 
-// Options configure New. Accounts is mandatory.
-type Options struct {
-	Accounts Accounts
-}
-
 // Pages renders pages.
 type Pages struct {
-	accounts Accounts
-	views    map[string]*template.Template
-	policy   string
+	routes []Endpoint
+	views  map[string]*template.Template
+	policy string
 }
+
+// Group is pages that belong together: one file here and its templates. Account
+// makes one; the list of them is in internal/app.
+type Group func(*Pages) []Endpoint
 
 // Endpoint is to be mounted for its method; GET stands for HEAD too.
 type Endpoint struct {
@@ -48,11 +46,8 @@ type Endpoint struct {
 }
 
 // New reads the embedded templates.
-func New(o Options) (*Pages, error) {
-	if o.Accounts == nil {
-		return nil, errors.New("pages: Options.Accounts is missing")
-	}
-	p := &Pages{accounts: o.Accounts, views: map[string]*template.Template{}}
+func New(groups ...Group) (*Pages, error) {
+	p := &Pages{views: map[string]*template.Template{}}
 	style, err := files.ReadFile("templates/style.css")
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
@@ -72,11 +67,14 @@ func New(o Options) (*Pages, error) {
 		}
 		p.views[strings.TrimSuffix(strings.TrimPrefix(name, "templates/"), ".html")] = view
 	}
+	for _, g := range groups {
+		p.routes = append(p.routes, g(p)...)
+	}
 	return p, nil
 }
 
 // Routes returns every page, in a stable order.
-func (p *Pages) Routes() []Endpoint { return p.accountRoutes() }
+func (p *Pages) Routes() []Endpoint { return p.routes }
 
 // render answers with a view. Nothing may keep or index it: its address, and the
 // form in it, hold the secret of a mailed link.

@@ -27,13 +27,16 @@ const (
 	settleTime = 2 * time.Minute
 )
 
-// EraseArgs is the job that erases a deleted site.
-type EraseArgs struct {
+// EraseJob is the job that erases a deleted site.
+type EraseJob struct {
 	SiteID uuid.UUID `json:"site_id"`
 }
 
 // Kind implements queue.Job.
-func (EraseArgs) Kind() string { return "site.erase" }
+func (EraseJob) Kind() string { return "sites.erase" }
+
+// KindAliases has the job's former name: rows of an older version may have it.
+func (EraseJob) KindAliases() []string { return []string{"site.erase"} }
 
 // JobQueue inserts a job into a transaction.
 type JobQueue interface {
@@ -73,7 +76,7 @@ func (e *Eraser) DeleteSite(ctx context.Context, id uuid.UUID) error {
 		if _, err := e.queries.MarkSiteDeleted(ctx, tx, &now, id); err != nil {
 			return db.NotFound(err, site.ErrNoSite)
 		}
-		return e.o.Queue.Insert(ctx, tx, EraseArgs{SiteID: id})
+		return e.o.Queue.Insert(ctx, tx, EraseJob{SiteID: id})
 	})
 }
 
@@ -128,6 +131,15 @@ func (e *Eraser) Erase(ctx context.Context, id uuid.UUID) (time.Duration, error)
 		_, err := e.queries.DeleteSite(ctx, tx, id)
 		return err
 	})
+}
+
+// Work carries out an EraseJob. It returns queue.Again until nothing is left.
+func (e *Eraser) Work(ctx context.Context, j EraseJob) error {
+	wait, err := e.Erase(ctx, j.SiteID)
+	if err == nil && wait > 0 {
+		return queue.Again(wait)
+	}
+	return err
 }
 
 // Sweep goes on with the erasure of sites whose job was lost, and returns how

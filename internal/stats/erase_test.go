@@ -106,7 +106,7 @@ func TestADeletedSiteIsGoneAtOnceAndErasedPieceByPiece(t *testing.T) {
 	if _, err := b.sites.Find(ctx, b.site.ID); !errors.Is(err, site.ErrNoSite) {
 		t.Errorf("found: %v", err)
 	}
-	if len(list.jobs) != 2 || list.jobs[1] != queue.Job(EraseArgs{SiteID: b.site.ID}) {
+	if len(list.jobs) != 2 || list.jobs[1] != queue.Job(EraseJob{SiteID: b.site.ID}) {
 		t.Errorf("jobs %v", list.jobs)
 	}
 

@@ -32,7 +32,10 @@ type SealJob struct {
 }
 
 // Kind implements queue.Job.
-func (SealJob) Kind() string { return "stats.seal" }
+func (SealJob) Kind() string { return "statistics.seal_day" }
+
+// KindAliases has the job's former name: rows of an older version may have it.
+func (SealJob) KindAliases() []string { return []string{"stats.seal"} }
 
 // UniqueJobs inserts jobs of which one for the same arguments is enough.
 type UniqueJobs interface {

@@ -86,7 +86,10 @@ type AlertJob struct {
 }
 
 // Kind names the job in the queue.
-func (AlertJob) Kind() string { return "webhook_alert" }
+func (AlertJob) Kind() string { return "webhooks.alert" }
+
+// KindAliases has the job's former name: rows of an older version may have it.
+func (AlertJob) KindAliases() []string { return []string{"webhook_alert"} }
 
 // Check starts an alert for each streak that has become long enough, and returns
 // how many. It is called periodically: a streak is the state of the stored events,

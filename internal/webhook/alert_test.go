@@ -109,7 +109,7 @@ func TestAnAlertIsRaisedOncePerStreakAlsoAcrossInstances(t *testing.T) {
 			t.Errorf("step %d again: %d alerts", i, got)
 		}
 	}
-	if got := f.count(t, `select count(*) from river_job where kind = 'webhook_alert'`); got != 3 {
+	if got := f.count(t, `select count(*) from river_job where kind = 'webhooks.alert'`); got != 3 {
 		t.Errorf("%d jobs", got)
 	}
 	// A success between two checks ends a streak, however long the next one is.
@@ -151,7 +151,7 @@ func TestAnEventThatWaitsForAnotherAttemptCountsIntoTheStreak(t *testing.T) {
 	if n, err := f.alerts(t, "", 3).Check(t.Context()); n != 1 || err != nil {
 		t.Errorf("Check = %d, %v", n, err)
 	}
-	if got := f.count(t, `select count(*) from river_job where kind = 'webhook_alert'`); got != 0 {
+	if got := f.count(t, `select count(*) from river_job where kind = 'webhooks.alert'`); got != 0 {
 		t.Errorf("%d jobs without a URL", got)
 	}
 }

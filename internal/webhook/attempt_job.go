@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -17,36 +18,47 @@ type JobQueue interface {
 	InsertMany(ctx context.Context, tx pgx.Tx, entries []queue.Entry) ([]int64, error)
 }
 
+// busyWait is how long an attempt waits for an earlier run of its job.
+const busyWait = 10 * time.Second
+
 // AttemptJob is the job of one more attempt at an event.
 type AttemptJob struct {
 	EventID uuid.UUID `json:"event_id"`
 }
 
 // Kind names the job in the queue.
-func (AttemptJob) Kind() string { return "webhook_attempt" }
+func (AttemptJob) Kind() string { return "webhooks.attempt" }
+
+// KindAliases has the job's former name: rows of an older version may have it.
+func (AttemptJob) KindAliases() []string { return []string{"webhook_attempt"} }
 
 // Attempt is the work of an AttemptJob: it handles the event that the job of that
 // id owns and records the outcome, with the next job where one is due. Run again
-// after a crash it finds out how far it came. busy says that an earlier run may
-// still be at it, so that it should be called again later.
-func (r *Receiver) Attempt(ctx context.Context, job AttemptJob, id int64) (bool, error) {
+// after a crash it finds out how far it came. It returns queue.Again when an earlier
+// run may still be at it.
+func (r *Receiver) Attempt(ctx context.Context, job AttemptJob, id int64) error {
 	if !r.enter() {
-		return false, groupcommit.ErrClosed
+		return groupcommit.ErrClosed
 	}
 	defer r.working.Done()
 	p := identity.System("webhook-job")
 	failed, err := r.store.failInterrupted(ctx, p, maxInterrupted, id)
 	if err != nil {
-		return false, err
+		return err
 	}
 	r.reportInterrupted(ctx, failed)
 	c, ok, busy, err := r.store.claimJob(ctx, p, job.EventID, id)
-	if err != nil || !ok {
-		return busy, err
+	switch {
+	case err != nil:
+		return err
+	case busy:
+		return queue.Again(busyWait)
+	case !ok:
+		return nil
 	}
 	if err := r.interrupt(AfterClaim, c.event.ID); err != nil {
-		return false, err
+		return err
 	}
 	r.handle(context.WithoutCancel(ctx), p, c)
-	return false, r.interrupt(AfterOutcome, c.event.ID)
+	return r.interrupt(AfterOutcome, c.event.ID)
 }

@@ -46,13 +46,16 @@ type Bulk struct {
 	FinishedAt                 *time.Time // also when it was cancelled
 }
 
-// BulkJob is the job that carries out a bulk replay.
-type BulkJob struct {
+// ReplayJob is the job that carries out a bulk replay.
+type ReplayJob struct {
 	ReplayID uuid.UUID `json:"replay_id"`
 }
 
 // Kind names the job in the queue.
-func (BulkJob) Kind() string { return "webhook_replay" }
+func (ReplayJob) Kind() string { return "webhooks.replay" }
+
+// KindAliases has the job's former name: rows of an older version may have it.
+func (ReplayJob) KindAliases() []string { return []string{"webhook_replay"} }
 
 // What bulk replays answer.
 var (
@@ -94,7 +97,7 @@ func (r *Receiver) StartBulk(ctx context.Context, f Filter, force bool) (Bulk, e
 		if err != nil {
 			return err
 		}
-		_, err = r.o.Jobs.InsertMany(ctx, tx, []queue.Entry{{Job: BulkJob{ReplayID: id}, Lane: queue.Webhooks}})
+		_, err = r.o.Jobs.InsertMany(ctx, tx, []queue.Entry{{Job: ReplayJob{ReplayID: id}, Lane: queue.Webhooks}})
 		return err
 	})
 	return b, err
@@ -138,27 +141,26 @@ func (r *Receiver) CancelBulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
 	return b, err
 }
 
-// ContinueBulk is the work of a BulkJob: it replays batch after batch until all are
-// done (true), or until ctx is about to end or has ended (false), and then wants
-// to be called again. Which events were taken is recorded as they are claimed, so
+// ContinueBulk is the work of a ReplayJob: it replays batch after batch until all are
+// done, or until ctx is about to end or has ended: then it returns queue.Again. Which events were taken is recorded as they are claimed, so
 // after a crash it goes on where it was, and the sweep handles what was claimed.
-func (r *Receiver) ContinueBulk(ctx context.Context, job BulkJob) (bool, error) {
+func (r *Receiver) ContinueBulk(ctx context.Context, job ReplayJob) error {
 	if !r.enter() {
-		return false, groupcommit.ErrClosed
+		return groupcommit.ErrClosed
 	}
 	defer r.working.Done()
 	p := identity.System("webhook-replay")
 	for {
 		if r.endsBeforeABatch(ctx) {
-			return false, nil
+			return queue.Again(0)
 		}
 		claims, done, err := r.claimBulk(ctx, p, job.ReplayID)
 		if err != nil {
-			return false, err
+			return err
 		}
 		r.dispatchAll(ctx, p, claims)
 		if done {
-			return true, nil
+			return nil
 		}
 	}
 }

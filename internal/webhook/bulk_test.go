@@ -48,12 +48,11 @@ func TestABulkReplayTakesWhatASingleOneWouldAndReportsItsProgress(t *testing.T) 
 	if err != nil || b.Matched != 40 || b.Status != webhook.BulkRunning {
 		t.Fatalf("%+v, %v", b, err)
 	}
-	if n := f.count(t, `select count(*) from river_job where kind = 'webhook_replay' and args->>'replay_id' = $1`, b.ID.String()); n != 1 {
+	if n := f.count(t, `select count(*) from river_job where kind = 'webhooks.replay' and args->>'replay_id' = $1`, b.ID.String()); n != 1 {
 		t.Errorf("%d jobs", n)
 	}
-	done, err := r.ContinueBulk(t.Context(), webhook.BulkJob{ReplayID: b.ID})
-	if !done || err != nil {
-		t.Fatalf("%v, %v", done, err)
+	if err := r.ContinueBulk(t.Context(), webhook.ReplayJob{ReplayID: b.ID}); err != nil {
+		t.Fatal(err)
 	}
 	got, err := r.Bulk(t.Context(), b.ID)
 	if err != nil {
@@ -71,8 +70,8 @@ func TestABulkReplayTakesWhatASingleOneWouldAndReportsItsProgress(t *testing.T) 
 	if n := f.count(t, `select count(*) from webhook_events where retry_count = 0 and event_type in ('other', 'fine')`); n != 2 {
 		t.Errorf("others were replayed")
 	}
-	if done, err := r.ContinueBulk(t.Context(), webhook.BulkJob{ReplayID: b.ID}); !done || err != nil || calls.Load() != 40 {
-		t.Errorf("once more: %v, %v, %d calls", done, err, calls.Load())
+	if err := r.ContinueBulk(t.Context(), webhook.ReplayJob{ReplayID: b.ID}); err != nil || calls.Load() != 40 {
+		t.Errorf("once more: %v, %d calls", err, calls.Load())
 	}
 }
 
@@ -117,8 +116,8 @@ func TestACancelledBulkReplayTakesNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	id = b.ID
-	if done, err := r.ContinueBulk(t.Context(), webhook.BulkJob{ReplayID: id}); !done || err != nil {
-		t.Errorf("%v, %v", done, err)
+	if err := r.ContinueBulk(t.Context(), webhook.ReplayJob{ReplayID: id}); err != nil {
+		t.Error(err)
 	}
 	got, err := r.Bulk(t.Context(), id)
 	if err != nil || got.Status != webhook.BulkCancelled || got.Replayed != 16 || got.Processed != 16 || got.FinishedAt == nil {
@@ -149,15 +148,15 @@ func TestABulkReplayThatDiesGoesOnWhereItWasAndReplaysNothingTwice(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done, _ := dying.ContinueBulk(ctx, webhook.BulkJob{ReplayID: b.ID}); done {
+	if err := dying.ContinueBulk(ctx, webhook.ReplayJob{ReplayID: b.ID}); err == nil {
 		t.Fatal("it did not die")
 	}
 	restarted := f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", inTx)}})
 	var runs sync.WaitGroup
 	for range 2 { // a rescued job beside one that was thought dead
 		runs.Go(func() {
-			if done, err := restarted.ContinueBulk(t.Context(), webhook.BulkJob{ReplayID: b.ID}); !done || err != nil {
-				t.Errorf("%v, %v", done, err)
+			if err := restarted.ContinueBulk(t.Context(), webhook.ReplayJob{ReplayID: b.ID}); err != nil {
+				t.Error(err)
 			}
 		})
 	}
@@ -192,8 +191,8 @@ func TestABulkReplayStopsInTimeForItsJobToBeContinued(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if done, err := r.ContinueBulk(ctx, webhook.BulkJob{ReplayID: b.ID}); done || err != nil {
-		t.Errorf("%v, %v", done, err)
+	if err := r.ContinueBulk(ctx, webhook.ReplayJob{ReplayID: b.ID}); !isAgain(err) {
+		t.Error(err)
 	}
 	if n := f.count(t, `select count(*) from webhook_events where retry_count > 0`); n != 0 {
 		t.Errorf("%d were taken", n)

@@ -196,7 +196,7 @@ func TestATargetMayAskToWaitLongerThanTheBackoff(t *testing.T) {
 			})
 			mustReceive(t, r, signed(t, "payment", "paid", "evt_1", `{}`))
 			f.workJobs(t, r)
-			wait := f.count(t, `select extract(epoch from scheduled_at - created_at)::int from river_job where kind = 'webhook_attempt' and state = 'scheduled'`)
+			wait := f.count(t, `select extract(epoch from scheduled_at - created_at)::int from river_job where kind = 'webhooks.attempt' and state = 'scheduled'`)
 			if off := time.Duration(wait)*time.Second - want; off < -time.Minute/2 || off > time.Minute/2 {
 				t.Errorf("waits %d s, want %v", wait, want)
 			}

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"reflect"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -181,22 +180,17 @@ func killer() func(webhook.Boundary, uuid.UUID) error {
 	}
 }
 
-// processJobs works the receiver's jobs; other packages' tasks do nothing.
+// processJobs works the receiver's jobs.
 func processJobs(d *db.DB, r *webhook.Receiver) (*jobs.Runner, error) {
-	tasks := jobs.Tasks{SweepWebhooks: r.Sweep, SweepForwards: r.SweepForwards, AnnounceBindings: r.Announce, AttemptWebhook: r.Attempt, ReplayWebhooks: r.ContinueBulk}
-	fields := reflect.ValueOf(&tasks).Elem()
-	for _, f := range fields.Fields() {
-		if f.Kind() == reflect.Func && f.IsNil() {
-			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value {
-				zeros := make([]reflect.Value, f.Type().NumOut())
-				for i := range zeros {
-					zeros[i] = reflect.Zero(f.Type().Out(i))
-				}
-				return zeros
-			}))
-		}
-	}
-	return jobs.New(jobs.Options{Pool: d.Pool(), Logger: discard, Tasks: tasks})
+	return jobs.New(jobs.Options{
+		Pool: d.Pool(), Logger: discard,
+		Periodic: []jobs.Periodic{
+			{Name: "webhooks.sweep", Every: 30 * time.Second, Everywhere: true, Run: r.Sweep},
+			{Name: "webhooks.sweep_forwards", Every: 10 * time.Second, Everywhere: true, Run: r.SweepForwards},
+			{Name: "webhooks.announce_bindings", Every: time.Minute, Everywhere: true, Run: r.Announce},
+		},
+		Workers: []jobs.Worker{jobs.WorkByID(r.Attempt, jobs.Limits{Wait: jobs.SoonAgain}), jobs.Work(r.ContinueBulk, jobs.Limits{})},
+	})
 }
 
 // process is a receiver in a process of its own.

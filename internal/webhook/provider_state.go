@@ -31,7 +31,8 @@ type ProviderState struct {
 func (r *Receiver) ProviderStates(ctx context.Context, after string, limit int) ([]ProviderState, error) {
 	var states []ProviderState
 	var names []string
-	for _, p := range r.o.Registry.Providers() {
+	byName := slices.SortedFunc(slices.Values(r.o.Registry.Providers()), func(a, b Registration) int { return strings.Compare(a.Name, b.Name) })
+	for _, p := range byName {
 		if p.Name <= after || len(states) == limit {
 			continue
 		}

@@ -25,7 +25,28 @@ func Payment() Registration {
 		SecretEnv: "PAYMENT_WEBHOOK_SECRET",
 		Verifier:  signature.Timestamped{Header: "Payment-Signature"},
 		Extractor: BodyFields{Type: "type", ID: "id"},
+		About: About{
+			Summary:     "A payment event",
+			Description: "The body's `id` is the event's own id, by which a repetition is known.",
+			EventType:   "payment.succeeded", ExternalID: "evt_1",
+			Body: paymentDelivery{ID: "evt_1", Type: "payment.succeeded", Data: map[string]any{"amount": 1900, "currency": "EUR"}},
+		},
 	}
+}
+
+// paymentDelivery and codehostDelivery describe what the providers send; the
+// receiver itself takes any JSON.
+type paymentDelivery struct {
+	_    struct{}       `json:"-" additionalProperties:"true"`
+	ID   string         `json:"id,omitempty" maxLength:"255" doc:"The event's id. Without one no repetition is recognised." example:"evt_1"`
+	Type string         `json:"type,omitempty" maxLength:"100" doc:"The event's type." example:"payment.succeeded"`
+	Data map[string]any `json:"data,omitempty" doc:"What it is about." example:"{\"amount\":1900,\"currency\":\"EUR\"}"`
+}
+
+type codehostDelivery struct {
+	_     struct{} `json:"-" additionalProperties:"true"`
+	Ref   string   `json:"ref,omitempty" doc:"What was pushed to." example:"refs/heads/main"`
+	After string   `json:"after,omitempty" doc:"The newest commit." example:"9f2c1e"`
 }
 
 // CodeHost is the registration of the built-in code host: HMAC of the body, type
@@ -37,6 +58,12 @@ func CodeHost() Registration {
 		SecretEnv: "CODEHOST_WEBHOOK_SECRET",
 		Verifier:  signature.HMAC{Header: "X-Hub-Signature-256", Prefix: "sha256="},
 		Extractor: HeaderFields{Type: codeHostEvent, ID: codeHostDelivery},
+		About: About{
+			Summary:     "A code host event",
+			Description: "The event's type and id are in headers, which the signature does not cover.",
+			EventType:   "push", ExternalID: "d-1",
+			Body: codehostDelivery{Ref: "refs/heads/main", After: "9f2c1e"},
+		},
 	}
 }
 

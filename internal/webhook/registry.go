@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -53,6 +52,8 @@ type Registration struct {
 	Extractor Extractor
 	// BodyLimit is the largest body in bytes; 0 means 1 MiB, at most 64 MiB.
 	BodyLimit int64
+	// About is what people are shown of the provider.
+	About About
 }
 
 const (
@@ -102,6 +103,7 @@ func Handle(provider, eventType string, h Handler) Binding {
 // Registry is the set of providers and handlers. It never changes.
 type Registry struct {
 	providers map[string]Registration
+	names     []string // of the providers, in the order of registration
 	handlers  map[bindingKey]Binding
 }
 
@@ -125,6 +127,7 @@ func NewRegistry(providers []Registration, bindings ...Binding) (*Registry, erro
 			continue
 		}
 		r.providers[p.Name] = p
+		r.names = append(r.names, p.Name)
 	}
 	for _, b := range bindings {
 		if err := r.checkBinding(b); err != nil {
@@ -160,7 +163,7 @@ func (r *Registry) checkProvider(p Registration) error {
 	case p.BodyLimit < 0 || p.BodyLimit > maxBodyLimit:
 		return fmt.Errorf("a body limit is 1 to %d bytes", maxBodyLimit)
 	}
-	return errors.Join(validate(p.Verifier), validate(p.Extractor))
+	return errors.Join(validate(p.Verifier), validate(p.Extractor), p.About.check(p))
 }
 
 // validate asks a verifier or an extractor that can tell whether it is complete.
@@ -196,13 +199,12 @@ func (r *Registry) Provider(name string) (Registration, error) {
 	return p, nil
 }
 
-// Providers returns every registration, by name.
+// Providers returns every registration, in the order in which they were given.
 func (r *Registry) Providers() []Registration {
-	all := make([]Registration, 0, len(r.providers))
-	for _, p := range r.providers {
-		all = append(all, p)
+	all := make([]Registration, len(r.names))
+	for i, name := range r.names {
+		all[i] = r.providers[name]
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	return all
 }
 

@@ -98,14 +98,14 @@ func TestTheSweepLeavesAnEventToItsJobWhileThatLives(t *testing.T) {
 	r := f.receiver(t, setup{bindings: []webhook.Binding{retrying(2, failingTimes(1))}})
 	got := mustReceive(t, r, signed(t, "payment", "paid", "evt_1", `{}`))
 	for _, state := range []string{"scheduled", "available", "running", "retryable"} {
-		f.exec(t, `update river_job set state = $1::text::river_job_state where kind = 'webhook_attempt'`, state)
+		f.exec(t, `update river_job set state = $1::text::river_job_state where kind = 'webhooks.attempt'`, state)
 		f.expireLeases(t)
 		if n, err := r.Sweep(t.Context()); n != 0 || err != nil {
 			t.Errorf("%s: Sweep = %d, %v", state, n, err)
 		}
 	}
 	// An operator deletes the job.
-	f.exec(t, `delete from river_job where kind = 'webhook_attempt'`)
+	f.exec(t, `delete from river_job where kind = 'webhooks.attempt'`)
 	if n, err := r.Sweep(t.Context()); n != 1 || err != nil {
 		t.Fatalf("Sweep = %d, %v", n, err)
 	}
@@ -122,25 +122,25 @@ func TestAJobThatDiedIsWorkedAgainAndOneThatIsNoLongerTheEventsDoesNothing(t *te
 	dying := f.receiver(t, setup{bindings: bindings, change: crashAt(webhook.BeforeCommit)})
 	got := mustReceive(t, dying, signed(t, "payment", "paid", "evt_1", `{}`))
 	var id int64
-	if err := f.admin.QueryRow(t.Context(), `select id from river_job where kind = 'webhook_attempt'`).Scan(&id); err != nil {
+	if err := f.admin.QueryRow(t.Context(), `select id from river_job where kind = 'webhooks.attempt'`).Scan(&id); err != nil {
 		t.Fatal(err)
 	}
 	job := webhook.AttemptJob{EventID: got.ID}
-	if busy, err := dying.Attempt(t.Context(), job, id); busy || err != nil {
-		t.Errorf("the run that dies: %v, %v", busy, err)
+	if err := dying.Attempt(t.Context(), job, id); err != nil {
+		t.Errorf("the run that dies: %v", err)
 	}
 	r := f.receiver(t, setup{bindings: bindings})
-	if busy, err := r.Attempt(t.Context(), job, id); !busy || err != nil {
-		t.Errorf("while its lease holds: busy %v, %v", busy, err)
+	if err := r.Attempt(t.Context(), job, id); !isAgain(err) {
+		t.Errorf("while its lease holds: %v", err)
 	}
 	f.expireLeases(t)
 	for range 3 { // the second and third time for nothing
-		if busy, err := r.Attempt(t.Context(), job, id); busy || err != nil {
-			t.Errorf("rescued: %v, %v", busy, err)
+		if err := r.Attempt(t.Context(), job, id); err != nil {
+			t.Errorf("rescued: %v", err)
 		}
 	}
-	if busy, err := r.Attempt(t.Context(), webhook.AttemptJob{EventID: uuid.New()}, id); busy || err != nil {
-		t.Errorf("without an event: %v, %v", busy, err)
+	if err := r.Attempt(t.Context(), webhook.AttemptJob{EventID: uuid.New()}, id); err != nil {
+		t.Errorf("without an event: %v", err)
 	}
 	eventually(t, r, got.ID, webhook.Processed)
 	if got := attempts(t, r, got.ID); got != "failed interrupted processed" {
@@ -164,11 +164,11 @@ func TestAJobsAttemptsThatNeverEndFailTheEvent(t *testing.T) {
 	}})
 	got := mustReceive(t, dying, signed(t, "payment", "paid", "evt_1", `{}`))
 	var id int64
-	if err := f.admin.QueryRow(t.Context(), `select id from river_job where kind = 'webhook_attempt'`).Scan(&id); err != nil {
+	if err := f.admin.QueryRow(t.Context(), `select id from river_job where kind = 'webhooks.attempt'`).Scan(&id); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
-		_, _ = dying.Attempt(t.Context(), webhook.AttemptJob{EventID: got.ID}, id)
+		_ = dying.Attempt(t.Context(), webhook.AttemptJob{EventID: got.ID}, id)
 		f.expireLeases(t)
 	}
 	if rec := mustFind(t, dying, got.ID); rec.Status != webhook.Failed {
@@ -237,7 +237,7 @@ func TestAnEventThatFindsNoTransactionFreeIsLeftToAJobUncounted(t *testing.T) {
 	mustReceive(t, r, signed(t, "payment", "slow", "1", `{}`))
 	<-held
 	got := mustReceive(t, r, signed(t, "payment", "quick", "2", `{}`))
-	for f.count(t, `select count(*) from river_job where kind = 'webhook_attempt'`) == 0 {
+	for f.count(t, `select count(*) from river_job where kind = 'webhooks.attempt'`) == 0 {
 		if t.Context().Err() != nil {
 			t.Fatal("no job")
 		}

@@ -1,11 +1,19 @@
 package openapi_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/oasdiff/oasdiff/checker"
@@ -15,9 +23,9 @@ import (
 
 const (
 	committed = "../../api/openapi.json"
-	// released is the description of the last release. Releasing copies committed
-	// over it, together with the new version.
-	released = "../../api/openapi.released.json"
+	// released has a description per version, VERSION.json.gz, which
+	// tools/release-description writes.
+	released = "../../api/released"
 )
 
 func read(t *testing.T, file string) []byte {
@@ -31,8 +39,111 @@ func read(t *testing.T, file string) []byte {
 
 func TestABreakingChangeNeedsANewMajorVersion(t *testing.T) {
 	t.Parallel()
-	for _, change := range unannounced(t, read(t, released), read(t, committed)) {
-		t.Errorf("breaks clients of the released API without a new major version (api.Version): %s", change)
+	name, base, err := newest(os.DirFS(released))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range unannounced(t, base, read(t, committed)) {
+		t.Errorf("breaks clients of %s without a new major version (api.Version): %s", name, change)
+	}
+}
+
+// newest returns the released description of the highest version, and its file's
+// name. It fails for a file that is no description of the version it is named for.
+func newest(dir fs.FS) (string, []byte, error) {
+	names, err := fs.Glob(dir, "*")
+	if err != nil {
+		return "", nil, err
+	}
+	if len(names) == 0 {
+		return "", nil, errors.New("no description is released")
+	}
+	var last string
+	var highest version
+	for _, name := range names {
+		text, compressed := strings.CutSuffix(name, ".json.gz")
+		v, err := parseVersion(text)
+		if err != nil || !compressed {
+			return "", nil, fmt.Errorf("%s is not named VERSION.json.gz", name)
+		}
+		if last == "" || slices.Compare(v[:], highest[:]) > 0 {
+			last, highest = name, v
+		}
+	}
+	f, err := dir.Open(last)
+	if err != nil {
+		return "", nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", last, err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", last, err)
+	}
+	var doc struct{ Info struct{ Version string } }
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return "", nil, fmt.Errorf("%s: %w", last, err)
+	}
+	if doc.Info.Version+".json.gz" != last {
+		return "", nil, fmt.Errorf("%s describes version %s", last, doc.Info.Version)
+	}
+	return last, b, nil
+}
+
+// version is a semantic version without a pre-release.
+type version [3]int
+
+func parseVersion(text string) (version, error) {
+	var v version
+	parts := strings.Split(text, ".")
+	if len(parts) != len(v) {
+		return v, fmt.Errorf("version %q has not three numbers", text)
+	}
+	for i, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 {
+			return v, fmt.Errorf("version %q has not three numbers", text)
+		}
+		v[i] = n
+	}
+	return v, nil
+}
+
+func TestTheGateComparesWithTheNewestReleasedVersion(t *testing.T) {
+	t.Parallel()
+	file := func(version string) *fstest.MapFile {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		fmt.Fprintf(z, `{"info":{"version":%q}}`, version)
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return &fstest.MapFile{Data: b.Bytes()}
+	}
+	for want, dir := range map[string]fstest.MapFS{
+		"1.10.0.json.gz": {"1.9.3.json.gz": file("1.9.3"), "1.10.0.json.gz": file("1.10.0"), "1.2.11.json.gz": file("1.2.11")},
+		"2.0.0.json.gz":  {"2.0.0.json.gz": file("2.0.0"), "1.10.0.json.gz": file("1.10.0")},
+		"1.0.10.json.gz": {"1.0.9.json.gz": file("1.0.9"), "1.0.10.json.gz": file("1.0.10")},
+		"0.1.0.json.gz":  {"0.1.0.json.gz": file("0.1.0")},
+	} {
+		if name, b, err := newest(dir); name != want || len(b) == 0 || err != nil {
+			t.Errorf("%s instead of %s: %v", name, want, err)
+		}
+	}
+	for what, dir := range map[string]fstest.MapFS{
+		"none":            {},
+		"no version":      {"1.0.0.json.gz": file("1.0.0"), "latest.json.gz": file("1.0.0")},
+		"two numbers":     {"1.0.json.gz": file("1.0")},
+		"not compressed":  {"1.0.0.json": file("1.0.0")},
+		"another version": {"1.1.0.json.gz": file("1.0.0")},
+		"cut off":         {"1.0.0.json.gz": {Data: file("1.0.0").Data[:20]}},
+	} {
+		if name, _, err := newest(dir); err == nil {
+			t.Errorf("%s: %s is taken", what, name)
+		}
 	}
 }
 
@@ -92,7 +203,7 @@ func encode(t *testing.T, v any) []byte {
 func unannounced(t *testing.T, from, to []byte) []string {
 	t.Helper()
 	base, revision := loaded(t, from), loaded(t, to)
-	if major(t, revision) > major(t, base) {
+	if versionOf(t, revision)[0] > versionOf(t, base)[0] {
 		return nil
 	}
 	report, sources, err := diff.GetWithOperationsSourcesMap(diff.NewConfig(), base, revision)
@@ -116,12 +227,11 @@ func loaded(t *testing.T, raw []byte) *load.SpecInfo {
 	return &load.SpecInfo{Spec: doc, Version: doc.Info.Version, Url: "description"}
 }
 
-func major(t *testing.T, s *load.SpecInfo) int {
+func versionOf(t *testing.T, s *load.SpecInfo) version {
 	t.Helper()
-	first, _, _ := strings.Cut(s.Version, ".")
-	n, err := strconv.Atoi(first)
+	v, err := parseVersion(s.Version)
 	if err != nil {
-		t.Fatalf("version %q is no semantic version", s.Version)
+		t.Fatal(err)
 	}
-	return n
+	return v
 }

@@ -87,14 +87,19 @@ type TOTP struct {
 	Code   string `json:"code"`   // gets the password
 }
 
-// Signature is an HMAC-SHA256, in lower-case hexadecimal. Message and Value may
-// hold {body} (the bytes that are sent) and {timestamp} (Unix seconds), Value
-// also {hmac}.
+// Signature is an HMAC-SHA256. Message, Value and Headers may hold {body} (the bytes
+// that are sent), {timestamp} (Unix seconds) and {id} (made up for each sending),
+// Value and Headers also {hmac} and {secret}. Without a Message nothing is computed.
 type Signature struct {
-	Header  string `json:"header"`  // "Payment-Signature"
-	Secret  string `json:"secret"`  // name of the variable with the key
-	Message string `json:"message"` // "{timestamp}.{body}"
-	Value   string `json:"value"`   // "t={timestamp},v1={hmac}"
+	Header  string `json:"header"`            // "Payment-Signature"
+	Secret  string `json:"secret"`            // name of the variable with the key
+	Message string `json:"message,omitempty"` // "{timestamp}.{body}"
+	Value   string `json:"value"`             // "t={timestamp},v1={hmac}"
+	// Base64 says that key and sum are in base64, the key perhaps behind whsec_;
+	// otherwise the key is the text itself, and the sum in lower-case hexadecimal.
+	Base64 bool `json:"base64,omitempty"`
+	// Headers are sent besides.
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
 var variableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
@@ -134,8 +139,8 @@ func (v Variant) validate() error {
 	if v.Credential != "" && !variableName.MatchString(v.Credential) {
 		return fmt.Errorf("a credential %q is no name", v.Credential)
 	}
-	if s := v.Signature; s != nil && (s.Header == "" || s.Message == "" || s.Value == "" || !variableName.MatchString(s.Secret)) {
-		return errors.New("a signature needs a header, a secret's variable, a message and a value")
+	if s := v.Signature; s != nil && (s.Header == "" || s.Value == "" || !variableName.MatchString(s.Secret)) {
+		return errors.New("a signature needs a header, a secret's variable and a value")
 	}
 	if t := v.TOTP; t != nil && (!variableName.MatchString(t.Secret) || !variableName.MatchString(t.Code)) {
 		return errors.New("a one-time password needs the variables of its secret and of its code")

@@ -43,17 +43,39 @@ func (r *request) signScript(d dialect) []string {
 	if s == nil {
 		return nil
 	}
-	return lines(
+	script := []string{
 		`const { HmacSHA256, enc } = require("crypto-js");`,
 		fmt.Sprintf(`const secret = %s.variables.get(%s);`, d.object, literal(s.Secret)),
 		fmt.Sprintf(`if (!secret) throw new Error(%s);`, literal("Set the variable "+s.Secret+" first.")),
 		`// The signature is over the very bytes that are sent, so they are made first.`,
-		`const body = `+d.resolve+`;`,
+		`const body = ` + d.resolve + `;`,
 		fmt.Sprintf(`%s.request.body.update({ mode: "raw", raw: body });`, d.object),
 		`const timestamp = Math.floor(Date.now() / 1000);`,
-		fmt.Sprintf(`const hmac = HmacSHA256(%s, secret).toString(enc.Hex);`, templateLiteral(s.Message)),
-		fmt.Sprintf(`%s.request.upsertHeader({ key: %s, value: %s });`, d.object, literal(s.Header), templateLiteral(s.Value)),
-	)
+	}
+	if s.uses("{id}") {
+		script = append(script, "const id = `evt_${Date.now()}_${Math.floor(Math.random() * 1e9)}`;")
+	}
+	key, encoding := "secret", "Hex"
+	if s.Base64 {
+		key, encoding = `enc.Base64.parse(secret.replace(/^whsec_/, ""))`, "Base64"
+	}
+	if s.Message != "" {
+		script = append(script, fmt.Sprintf(`const hmac = HmacSHA256(%s, %s).toString(enc.%s);`, templateLiteral(s.Message), key, encoding))
+	}
+	set := func(header, value string) {
+		script = append(script, fmt.Sprintf(`%s.request.upsertHeader({ key: %s, value: %s });`, d.object, literal(header), templateLiteral(value)))
+	}
+	set(s.Header, s.Value)
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		set(name, s.Headers[name])
+	}
+	return lines(script...)
+}
+
+// uses says whether a placeholder is anywhere in it.
+func (s Signature) uses(placeholder string) bool {
+	texts := append(slices.Collect(maps.Values(s.Headers)), s.Message, s.Value)
+	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, placeholder) })
 }
 
 // testScript checks the status and stores what later requests need.
@@ -95,7 +117,7 @@ func literal(text string) string {
 }
 
 var (
-	token        = regexp.MustCompile(`\{(body|timestamp|hmac)\}`)
+	token        = regexp.MustCompile(`\{(body|timestamp|hmac|id|secret)\}`)
 	templateMeta = strings.NewReplacer("\\", `\\`, "`", "\\`", "${", "\\${")
 )
 

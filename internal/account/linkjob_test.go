@@ -14,7 +14,7 @@ func (f fixture) again(t *testing.T, email string) {
 	if err := f.RequestVerification(t.Context(), email); err != nil {
 		t.Fatal(err)
 	}
-	job := f.jobs.list[len(f.jobs.list)-1].(account.LinkRequest)
+	job := f.jobs.list[len(f.jobs.list)-1].(account.LinkJob)
 	if err := f.MailLink(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}

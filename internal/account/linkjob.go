@@ -15,15 +15,18 @@ import (
 	"github.com/waypost/waypost/internal/throttle"
 )
 
-// LinkRequest is the job that mails a link to whoever asked for one.
-type LinkRequest struct {
+// LinkJob is the job that mails a link to whoever asked for one.
+type LinkJob struct {
 	Email string `json:"email"`
 	// Link is what the link is for: mail.ResetPassword or mail.VerifyEmail.
 	Link mail.Kind `json:"link"`
 }
 
 // Kind implements queue.Job.
-func (LinkRequest) Kind() string { return "account.link_request" }
+func (LinkJob) Kind() string { return "accounts.mail_link" }
+
+// KindAliases has the job's former name: rows of an older version may have it.
+func (LinkJob) KindAliases() []string { return []string{"account.link_request"} }
 
 var errNoJobs = errors.New("account: made without Options.Jobs, so it can't insert jobs")
 
@@ -54,13 +57,13 @@ func (s *Service) requestLink(ctx context.Context, email string, kind mail.Kind,
 		return err
 	}
 	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		return s.o.Jobs.Insert(ctx, tx, LinkRequest{Email: emailKey(email), Link: kind})
+		return s.o.Jobs.Insert(ctx, tx, LinkJob{Email: emailKey(email), Link: kind})
 	})
 }
 
-// MailLink works a LinkRequest: it mails the link if there is an active account
+// MailLink works a LinkJob: it mails the link if there is an active account
 // that can use it, and that did not get too many of late.
-func (s *Service) MailLink(ctx context.Context, r LinkRequest) error {
+func (s *Service) MailLink(ctx context.Context, r LinkJob) error {
 	row, err := s.findByEmail(ctx, r.Email)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil

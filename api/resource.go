@@ -1,0 +1,88 @@
+package api
+
+import (
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-chi/chi/v5"
+
+	"github.com/waypost/waypost/internal/apidoc"
+	"github.com/waypost/waypost/internal/apidoc/export"
+)
+
+// Resource is a group of operations: all that the service and its description have
+// to know of it. Posts and the like make one; the list of them is in internal/app.
+type Resource struct {
+	// Tag names the group in the description and the exports, Area the part of the
+	// API that it belongs to in menus. Description says what the group is about.
+	Tag, Area, Description string
+	// Models are structs whose schemas are described: one for answers, one to create,
+	// one to update.
+	Models []any
+	// Aliases are beginnings of paths under which it answers without /api too, such
+	// as "/posts". They are in no description.
+	Aliases []string
+	// Register adds the operations. Those that name no tag of their own get Tag.
+	Register func(huma.API)
+	// Routes adds handlers that are no Huma operations; nil for none.
+	Routes func(chi.Router)
+	// Webhooks are what others send here.
+	Webhooks []apidoc.Webhook
+	// Schemes are the security schemes of these operations alone, by name.
+	Schemes map[string]*huma.SecurityScheme
+	// Variables are what people fill in before they run an exported collection.
+	Variables []export.Variable
+}
+
+// resources are a service's, in the order of the description's tags.
+type resources []Resource
+
+func (list resources) tags() []*huma.Tag {
+	tags := make([]*huma.Tag, len(list))
+	for i, r := range list {
+		tags[i] = &huma.Tag{Name: r.Tag, Description: r.Description}
+	}
+	return tags
+}
+
+// groups are the areas with their tags, for readers with a menu.
+func (list resources) groups() []map[string]any {
+	var names []string
+	tags := map[string][]string{}
+	for _, r := range list {
+		if !slices.Contains(names, r.Area) {
+			names = append(names, r.Area)
+		}
+		tags[r.Area] = append(tags[r.Area], r.Tag)
+	}
+	groups := make([]map[string]any, len(names))
+	for i, name := range names {
+		groups[i] = map[string]any{"name": name, "tags": tags[name]}
+	}
+	return groups
+}
+
+func (list resources) aliases() []string {
+	var paths []string
+	for _, r := range list {
+		paths = append(paths, r.Aliases...)
+	}
+	return paths
+}
+
+// register adds all operations and plain handlers.
+func (list resources) register(a huma.API, router chi.Router) {
+	var current Resource
+	doc := a.OpenAPI()
+	doc.OnAddOperation = append(doc.OnAddOperation, func(_ *huma.OpenAPI, op *huma.Operation) {
+		if len(op.Tags) == 0 {
+			op.Tags = []string{current.Tag}
+		}
+	})
+	for _, current = range list {
+		current.Register(a)
+		if current.Routes != nil {
+			current.Routes(router.With(apidoc.Describe().Tags(current.Tag).Middleware))
+		}
+	}
+}

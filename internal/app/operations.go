@@ -1,0 +1,63 @@
+package app
+
+import (
+	"strings"
+
+	"github.com/waypost/waypost/api"
+	"github.com/waypost/waypost/internal/config"
+	"github.com/waypost/waypost/internal/webhook"
+)
+
+// resources are all operations of the API, in the order of the description. They
+// are called with s; an empty one is enough to describe them.
+func resources(c config.Config, s *Services, providers []webhook.Registration, condition api.Condition, x Extensions) ([]api.Resource, error) {
+	webhooks, err := api.Webhooks(s.Receiver, providers)
+	if err != nil {
+		return nil, err
+	}
+	list := []api.Resource{
+		api.SignIn(s.Accounts, s.Tokens, baseURL(c)),
+		api.APITokens(s.Accounts),
+		api.Users(s.Accounts),
+		api.Posts(s.Posts),
+		webhooks,
+		api.Statistics(s.Stats, api.Collection{
+			Sites: s.Sites, Collector: s.Ingester, Batches: s.Ingester,
+			SiteRate: c.SiteRate, AddressRate: c.AddressRate, HonorDoNotTrack: c.HonorDoNotTrack,
+		}),
+		api.Sites(s.Sites, s.Eraser, s.Stats),
+		api.Service(baseURL(c), c.Docs.Prefix, condition),
+	}
+	if x.Resources != nil {
+		list = append(list, x.Resources(s)...)
+	}
+	return list, nil
+}
+
+// baseURL is the service's own, without a trailing slash.
+func baseURL(c config.Config) string {
+	if c.URL == "" {
+		return "http://" + c.Addr
+	}
+	return strings.TrimRight(c.URL, "/")
+}
+
+// condition says how the service is.
+func (a *App) condition() api.Condition {
+	ready := a.options.Areas.Readiness
+	return api.Condition{
+		Ready: []api.Check{
+			{Name: "database", Test: ready.Ping},
+			{Name: "migrations", Test: ready.CheckMigrated},
+			{Name: "jobs", Test: a.jobs.Check},
+			{Name: "geoip", State: a.services.Countries.Describe()},
+		},
+		JobFailures: func() map[string]api.JobFailure {
+			list := make(map[string]api.JobFailure)
+			for name, f := range a.jobs.Failures() {
+				list[name] = api.JobFailure{Count: f.Count, Since: f.Since.UTC(), Last: f.Last.UTC()}
+			}
+			return list
+		},
+	}
+}

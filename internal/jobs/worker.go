@@ -1,0 +1,78 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/waypost/waypost/internal/queue"
+)
+
+// Worker works the jobs of one kind. Work and WorkByID make one.
+type Worker struct {
+	kind     string
+	register func(*river.Workers) error
+}
+
+// Limits are what a kind of job differs in from the others. The zero value is right
+// for most.
+type Limits struct {
+	// Timeout bounds one run; 0 is a minute.
+	Timeout time.Duration
+	// Attempts is after how many failures a job is given up; 0 is River's 25, over
+	// three weeks.
+	Attempts int
+	// Wait is how long to wait after so many failures; nil for River's backoff, which
+	// is the fourth power in seconds.
+	Wait func(failures int) time.Duration
+}
+
+// SoonAgain waits five seconds more after each failure, at most a minute: for jobs
+// that can only fail for want of a database.
+func SoonAgain(failures int) time.Duration {
+	return min(time.Duration(failures)*5*time.Second, time.Minute)
+}
+
+// Work makes a worker. An error of do is a failed attempt, unless it is of
+// queue.Again.
+func Work[A queue.Job](do func(context.Context, A) error, l Limits) Worker {
+	return WorkByID(func(ctx context.Context, a A, _ int64) error { return do(ctx, a) }, l)
+}
+
+// WorkByID is Work for what must know the job's id.
+func WorkByID[A queue.Job](do func(ctx context.Context, a A, id int64) error, l Limits) Worker {
+	var a A
+	return Worker{kind: a.Kind(), register: func(to *river.Workers) error {
+		return river.AddWorkerSafely(to, &worker[A]{do: do, limits: l})
+	}}
+}
+
+type worker[A queue.Job] struct {
+	river.WorkerDefaults[A]
+	do     func(context.Context, A, int64) error
+	limits Limits
+}
+
+// Timeout implements river.Worker; 0 is the client's.
+func (w *worker[A]) Timeout(*river.Job[A]) time.Duration { return w.limits.Timeout }
+
+// NextRetry implements river.Worker; the zero time is the client's.
+func (w *worker[A]) NextRetry(job *river.Job[A]) time.Time {
+	if w.limits.Wait == nil {
+		return time.Time{}
+	}
+	return time.Now().Add(w.limits.Wait(job.Attempt))
+}
+
+// Work implements river.Worker.
+func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
+	err := w.do(ctx, job.Args, job.ID)
+	if wait, again := queue.AgainIn(err); again {
+		return river.JobSnooze(wait)
+	}
+	if err != nil && w.limits.Attempts > 0 && job.Attempt >= w.limits.Attempts {
+		return river.JobCancel(err)
+	}
+	return err
+}
