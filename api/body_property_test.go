@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
-	"github.com/waypost/waypost/internal/apidoc/model"
+	"github.com/waypost/waypost/internal/apidoc/model/modeltest"
 	"github.com/waypost/waypost/internal/identity"
 )
 
@@ -29,7 +29,7 @@ func served(t *testing.T, doc *huma.OpenAPI, name string) *jsonschema.Schema {
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) { return model.CompilePattern(p) })
+	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) { return modeltest.CompilePattern(p) })
 	if err := c.AddResource("doc.json", tree); err != nil {
 		t.Fatal(err)
 	}

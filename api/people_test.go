@@ -22,7 +22,7 @@ import (
 	"github.com/waypost/waypost/internal/content"
 	"github.com/waypost/waypost/internal/httpedge"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/mail/mailtest"
 	"github.com/waypost/waypost/internal/pages"
 	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/seal"
@@ -42,7 +42,7 @@ type people struct {
 	posts    *content.Service
 	db       *db.DB
 	ownerURL string
-	mail     *mail.Memory
+	mail     *mailtest.Memory
 	jobs     *accountJobs
 	log      *syncBuffer
 	known    *[]caller
@@ -91,7 +91,7 @@ func newPeople(t *testing.T) people {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := people{db: d, ownerURL: urls.Owner, mail: &mail.Memory{}, jobs: &accountJobs{}, log: &syncBuffer{}, known: new([]caller), ctx: t.Context()}
+	p := people{db: d, ownerURL: urls.Owner, mail: &mailtest.Memory{}, jobs: &accountJobs{}, log: &syncBuffer{}, known: new([]caller), ctx: t.Context()}
 	accounts, err := account.New(account.Options{
 		DB: d, Tokens: tokens, PasswordCost: account.PasswordCost{MemoryKiB: 64, Passes: 1, Lanes: 1},
 		Mail: p.mail, Jobs: p.jobs, URL: baseURL, TwoFactor: account.TwoFactorOptions{Sealer: sealer},

@@ -134,7 +134,7 @@ func (p people) callers(t *testing.T) []caller {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, scopes := range [][]identity.Scope{{identity.Read}, {identity.Write}, {identity.AI}, {identity.Read, identity.Write, identity.AI}, identity.AllScopes()} {
+		for _, scopes := range [][]identity.Scope{{identity.Read}, {identity.Write}, {identity.AI}, {identity.Read, identity.Write, identity.AI}, everyScope()} {
 			if role != identity.Admin && slices.Contains(scopes, identity.Administer) {
 				continue
 			}

@@ -14,8 +14,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
-
-	"github.com/waypost/waypost/api"
 )
 
 // shopPage is a page of the counted site: it tracks before the script has come,

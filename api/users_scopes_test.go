@@ -15,10 +15,13 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 )
 
+// everyScope is what a set holds that holds everything.
+func everyScope() []identity.Scope { return (^identity.Scopes(0)).List() }
+
 // scopeSets are all sets of scopes but the empty one.
 func scopeSets() [][]identity.Scope {
 	var sets [][]identity.Scope
-	all := identity.AllScopes()
+	all := everyScope()
 	for bits := 1; bits < 1<<len(all); bits++ {
 		var set []identity.Scope
 		for i, s := range all {

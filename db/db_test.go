@@ -24,8 +24,8 @@ func TestATransactionCarriesItsActorWhateverTheActorIsCalled(t *testing.T) {
 	for _, p := range []identity.Principal{
 		identity.System("sweep"),
 		{Kind: identity.KindUser, ID: "7", SessionID: "s", Address: netip.MustParseAddr("2001:db8::1"), RequestID: "r-1"},
-		identity.Provider(`o'; drop table users; --`),
-		identity.Provider(`back\slash' and \' more`),
+		{Kind: identity.KindProvider, ID: `o'; drop table users; --`},
+		{Kind: identity.KindProvider, ID: `back\slash' and \' more`},
 	} {
 		var got [5]string
 		err := d.InTx(t.Context(), p, func(ctx context.Context, tx pgx.Tx) error {
@@ -77,7 +77,7 @@ func TestManyProcessesMigrateExactlyOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	errs := make([]error, 6)
 	for i := range errs {
-		wg.Go(func() { errs[i] = db.Migrate(t.Context(), url) })
+		wg.Go(func() { _, errs[i] = db.Upgrade(t.Context(), db.UpgradeOptions{OwnerURL: url}) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {

@@ -46,12 +46,6 @@ type Upgraded struct {
 	Newer int64
 }
 
-// Migrate is Upgrade for callers who need not know what it did.
-func Migrate(ctx context.Context, ownerURL string) error {
-	_, err := Upgrade(ctx, UpgradeOptions{OwnerURL: ownerURL})
-	return err
-}
-
 // Upgrade brings the database to this binary's schema: the application's role,
 // goose's migrations, River's, and the rights that a restored backup may have
 // lost. Any number of processes may call it at once; one works, the others wait

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // ErrUnknownOutcome says that a COMMIT was sent, that its answer was lost or doesn't
@@ -60,7 +61,7 @@ type transaction struct {
 const open = `select pg_current_xact_id()::text, set_config('waypost.actor_type', $1, true) || set_config('waypost.actor_id', $2, true)
 	|| set_config('waypost.session_id', $3, true) || set_config('waypost.ip', $4, true) || set_config('waypost.request_id', $5, true)`
 
-// actor are the arguments of open. U+0000, which no PostgreSQL text can hold, is dropped.
+// actor are the arguments of open. What no PostgreSQL text can hold is left out.
 func actor(p identity.Principal) []any {
 	address := ""
 	if p.Address.IsValid() {
@@ -68,7 +69,7 @@ func actor(p identity.Principal) []any {
 	}
 	args := make([]any, 0, 5)
 	for _, value := range [...]string{string(p.Kind), p.ID, p.SessionID, address, p.RequestID} {
-		args = append(args, strings.ReplaceAll(value, "\x00", ""))
+		args = append(args, text.MakeStorable(value, ""))
 	}
 	return args
 }

@@ -275,7 +275,7 @@ func TestTablesOfSomebodyElseAreNamedAsSuch(t *testing.T) {
 	t.Parallel()
 	urls := dbtest.NewURL(t)
 	psql(t, urls.Admin, `alter table goose_db_version owner to postgres`)
-	if err := db.Migrate(t.Context(), urls.Owner); err == nil || !strings.Contains(err.Error(), `"postgres"`) || !strings.Contains(err.Error(), `"waypost_owner"`) {
+	if _, err := db.Upgrade(t.Context(), db.UpgradeOptions{OwnerURL: urls.Owner}); err == nil || !strings.Contains(err.Error(), `"postgres"`) || !strings.Contains(err.Error(), `"waypost_owner"`) {
 		t.Errorf("%v, want both roles named", err)
 	}
 }

@@ -2,13 +2,6 @@
 -- what is distinct inside a span may be summed over spans: a visitor's hash
 -- lasts one site day. Spans come as two arrays of equal length, half-open.
 
--- name: ListSiteDays :many
--- ListSiteDays returns the calendar's stored days around a window.
-select day, starts_at, ends_at
-from site_days
-where site_id = @site_id and day between @first_day and @last_day
-order by day;
-
 -- name: CountTraffic :many
 -- What happened inside each span; ordinal counts the spans from 1.
 select span.ordinal::int as ordinal, t.pageviews, t.visitors

@@ -195,9 +195,6 @@ select @site_id, @day, n.visitor, n.portion
 from (select unnest(@visitors::bigint[]) as visitor, unnest(@portions::bytea[]) as portion) n
 on conflict (site_id, day, visitor) do update set portion = excluded.portion;
 
--- name: FindRollupDay :one
-select * from rollup_days where site_id = @site_id and day = @day;
-
 -- name: ListBlockCounts :many
 -- ListBlockCounts returns all dimensions of the rollups of one level in a stretch.
 select dimension, part, first_day, counts

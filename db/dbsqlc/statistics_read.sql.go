@@ -170,6 +170,7 @@ func (q *Queries) CountSessions(ctx context.Context, db DBTX, starts []time.Time
 }
 
 const countTraffic = `-- name: CountTraffic :many
+
 select span.ordinal::int as ordinal, t.pageviews, t.visitors
 from (
     select generate_subscripts($1::timestamptz[], 1) as ordinal,
@@ -191,6 +192,9 @@ type CountTrafficRow struct {
 	Visitors  int64
 }
 
+// The read side of site statistics. A span is a site day or a piece of one, so
+// what is distinct inside a span may be summed over spans: a visitor's hash
+// lasts one site day. Spans come as two arrays of equal length, half-open.
 // What happened inside each span; ordinal counts the spans from 1.
 func (q *Queries) CountTraffic(ctx context.Context, db DBTX, starts []time.Time, ends []time.Time, siteID uuid.UUID) ([]CountTrafficRow, error) {
 	rows, err := db.Query(ctx, countTraffic, starts, ends, siteID)
@@ -202,44 +206,6 @@ func (q *Queries) CountTraffic(ctx context.Context, db DBTX, starts []time.Time,
 	for rows.Next() {
 		var i CountTrafficRow
 		if err := rows.Scan(&i.Ordinal, &i.Pageviews, &i.Visitors); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listSiteDays = `-- name: ListSiteDays :many
-
-select day, starts_at, ends_at
-from site_days
-where site_id = $1 and day between $2 and $3
-order by day
-`
-
-type ListSiteDaysRow struct {
-	Day      time.Time
-	StartsAt time.Time
-	EndsAt   time.Time
-}
-
-// The read side of site statistics. A span is a site day or a piece of one, so
-// what is distinct inside a span may be summed over spans: a visitor's hash
-// lasts one site day. Spans come as two arrays of equal length, half-open.
-// ListSiteDays returns the calendar's stored days around a window.
-func (q *Queries) ListSiteDays(ctx context.Context, db DBTX, siteID uuid.UUID, firstDay time.Time, lastDay time.Time) ([]ListSiteDaysRow, error) {
-	rows, err := db.Query(ctx, listSiteDays, siteID, firstDay, lastDay)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []ListSiteDaysRow{}
-	for rows.Next() {
-		var i ListSiteDaysRow
-		if err := rows.Scan(&i.Day, &i.StartsAt, &i.EndsAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

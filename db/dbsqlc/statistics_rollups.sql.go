@@ -125,27 +125,6 @@ func (q *Queries) FindLastRollupLabel(ctx context.Context, db DBTX, siteID uuid.
 	return last_label, err
 }
 
-const findRollupDay = `-- name: FindRollupDay :one
-select site_id, day, first_at, last_at, pageviews, visitors, sessions, bounces, duration_us from rollup_days where site_id = $1 and day = $2
-`
-
-func (q *Queries) FindRollupDay(ctx context.Context, db DBTX, siteID uuid.UUID, day time.Time) (RollupDay, error) {
-	row := db.QueryRow(ctx, findRollupDay, siteID, day)
-	var i RollupDay
-	err := row.Scan(
-		&i.SiteID,
-		&i.Day,
-		&i.FirstAt,
-		&i.LastAt,
-		&i.Pageviews,
-		&i.Visitors,
-		&i.Sessions,
-		&i.Bounces,
-		&i.DurationUs,
-	)
-	return i, err
-}
-
 const findRollupGeneration = `-- name: FindRollupGeneration :one
 select coalesce(max(generation), 0)::bigint from rollup_sites where site_id = $1
 `

@@ -147,7 +147,7 @@ func (c *cluster) makeTemplate(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := db.Migrate(ctx, c.server.OwnerURL(building)); err != nil {
+	if _, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: c.server.OwnerURL(building)}); err != nil {
 		return err
 	}
 	for _, statement := range []string{

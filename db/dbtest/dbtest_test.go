@@ -87,7 +87,7 @@ func TestAnUnmigratedDatabaseIsEmptyAndCanBeMigrated(t *testing.T) {
 	if n := ask[int](t, urls.Owner, `select count(*) from pg_class where relnamespace = 'public'::regnamespace`); n != 0 {
 		t.Errorf("%d relations in an empty database", n)
 	}
-	if err := db.Migrate(t.Context(), urls.Owner); err != nil {
+	if _, err := db.Upgrade(t.Context(), db.UpgradeOptions{OwnerURL: urls.Owner}); err != nil {
 		t.Error(err)
 	}
 }

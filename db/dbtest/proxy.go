@@ -3,7 +3,6 @@ package dbtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"sync"
@@ -38,13 +37,6 @@ type Fault struct {
 	// Early puts the error in the place of the completion of the statement, where one
 	// is committed together with its COMMIT, and not behind it.
 	Early bool
-}
-
-func (f Fault) String() string {
-	if f.Early {
-		return fmt.Sprintf("%s %s early", f.Fate, f.Answer)
-	}
-	return fmt.Sprintf("%s %s", f.Fate, f.Answer)
 }
 
 // Proxy stands between a pool and a test's server and spoils COMMITs: those sent as

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,12 +51,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.StartTimeout == 0 {
-		o.StartTimeout = 2 * time.Minute
-	}
-	if o.RelocationDir == "" {
-		o.RelocationDir = "/var/lib/waypost"
-	}
+	o.StartTimeout = cmp.Or(o.StartTimeout, 2*time.Minute)
+	o.RelocationDir = cmp.Or(o.RelocationDir, "/var/lib/waypost")
 	dir, err := filepath.Abs(o.DataDir)
 	if err != nil {
 		return Options{}, fmt.Errorf("embedded: data directory: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
 )
@@ -107,13 +108,19 @@ func (w *world) load(ctx context.Context, s *loadedSite, seed uint64, n, days in
 		return err
 	}
 	loaded := time.Now()
-	r, err := stats.NewRollups(stats.RollupsOptions{DB: w.db, Sites: w.sites})
+	var due dueDays
+	r, err := stats.NewRollups(stats.RollupsOptions{DB: w.db, Sites: w.sites, Jobs: &due})
 	if err != nil {
 		return err
 	}
-	sealed, err := r.SealDue(ctx)
+	sealed, err := r.QueueDue(ctx)
 	if err != nil {
 		return err
+	}
+	for _, job := range due {
+		if err := r.Seal(ctx, job); err != nil {
+			return err
+		}
 	}
 	atSealed := time.Now()
 	folded := 0
@@ -126,6 +133,16 @@ func (w *world) load(ctx context.Context, s *loadedSite, seed uint64, n, days in
 	fmt.Printf("   %d events over %d days: loaded in %v, %d days sealed in %v, %d visitors folded in %v\n", s.Events, days,
 		loaded.Sub(started).Round(time.Second), sealed, atSealed.Sub(loaded).Round(time.Second), folded, time.Since(atSealed).Round(time.Second))
 	return err
+}
+
+// dueDays are the days that are to be sealed, in the place of the queue.
+type dueDays []stats.SealJob
+
+func (d *dueDays) InsertUnique(_ context.Context, _ pgx.Tx, _ string, jobs []queue.Job) error {
+	for _, job := range jobs {
+		*d = append(*d, job.(stats.SealJob))
+	}
+	return nil
 }
 
 func (w *world) copyDay(ctx context.Context, t *traffic, day time.Time, n int, now time.Time) error {

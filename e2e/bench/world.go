@@ -74,7 +74,7 @@ func (w *world) open(ctx context.Context) error {
 	if err := w.server.EnsureDatabase(ctx, name); err != nil {
 		return err
 	}
-	if err := db.Migrate(ctx, w.server.OwnerURL(name)); err != nil {
+	if _, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: w.server.OwnerURL(name)}); err != nil {
 		return err
 	}
 	if w.db, err = db.Open(ctx, db.Options{URL: w.server.AppURL(name), MaxConns: 8}); err != nil {

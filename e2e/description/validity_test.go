@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/waypost/waypost/internal/apidoc"
-	"github.com/waypost/waypost/internal/apidoc/model"
+	"github.com/waypost/waypost/internal/apidoc/model/modeltest"
 	"github.com/waypost/waypost/internal/app"
 	"github.com/waypost/waypost/internal/config"
 )
@@ -82,7 +82,7 @@ func TestEveryExampleIsAcceptedByItsSchema(t *testing.T) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
-	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) { return model.CompilePattern(p) })
+	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) { return modeltest.CompilePattern(p) })
 	if err := c.AddResource(url, doc); err != nil {
 		t.Fatal(err)
 	}

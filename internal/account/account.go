@@ -3,6 +3,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -98,15 +99,9 @@ func (o Options) validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	if o.PasswordCost == (PasswordCost{}) {
-		o.PasswordCost = DefaultPasswordCost
-	}
-	if o.ConcurrentHashes <= 0 {
-		o.ConcurrentHashes = runtime.GOMAXPROCS(0)
-	}
-	if o.TwoFactor.Issuer == "" {
-		o.TwoFactor.Issuer = "Waypost"
-	}
+	o.PasswordCost = cmp.Or(o.PasswordCost, DefaultPasswordCost)
+	o.ConcurrentHashes = cmp.Or(max(o.ConcurrentHashes, 0), runtime.GOMAXPROCS(0))
+	o.TwoFactor.Issuer = cmp.Or(o.TwoFactor.Issuer, "Waypost")
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -118,11 +113,10 @@ func (o Options) withDefaults() Options {
 
 // Service is the accounts.
 type Service struct {
-	opts   Options
-	q      dbsqlc.Queries
-	hasher *hasher
-	limits *throttle.Service
-	second secondFactor
+	o       Options
+	queries dbsqlc.Queries
+	hasher  *hasher
+	limits  *throttle.Service
 }
 
 // New makes the service.
@@ -139,9 +133,7 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{opts: o, hasher: h, limits: limits}
-	s.second = totpFactor{s}
-	return s, nil
+	return &Service{o: o, hasher: h, limits: limits}, nil
 }
 
 // Create makes an active account with a password. It returns ErrEmailTaken,
@@ -165,11 +157,11 @@ func (s *Service) create(ctx context.Context, n NewUser, more func(ctx context.C
 
 func (s *Service) insert(ctx context.Context, n NewUser, hash string, active bool, more func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error) (User, error) {
 	var row dbsqlc.User
-	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		row, err = s.q.InsertUser(ctx, tx, dbsqlc.InsertUserParams{
+		row, err = s.queries.InsertUser(ctx, tx, dbsqlc.InsertUserParams{
 			FirstName: n.FirstName, LastName: n.LastName, Email: n.Email, EmailKey: emailKey(n.Email),
-			PasswordHash: hash, Role: string(n.Role), Active: active, Now: s.opts.Now(),
+			PasswordHash: hash, Role: string(n.Role), Active: active, Now: s.o.Now(),
 		})
 		if err != nil || more == nil {
 			return err
@@ -187,7 +179,7 @@ func (s *Service) insert(ctx context.Context, n NewUser, hash string, active boo
 
 // FindByID returns ErrNotFound when there is no such account.
 func (s *Service) FindByID(ctx context.Context, id int64) (User, error) {
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), id)
+	row, err := s.queries.FindUserByID(ctx, s.o.DB.Direct(), id)
 	if err != nil {
 		return User{}, db.NotFound(err, ErrNotFound)
 	}
@@ -201,13 +193,13 @@ func (s *Service) Sweep(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	before := s.opts.Now().Add(-keepEnded)
+	before := s.o.Now().Add(-keepEnded)
 	var sessions, links, waiting int64
-	err = s.opts.DB.InTx(ctx, identity.System("accounts"), func(ctx context.Context, tx pgx.Tx) error {
-		if sessions, err = s.q.DeleteStaleSessions(ctx, tx, before); err != nil {
+	err = s.o.DB.InTx(ctx, identity.System("accounts"), func(ctx context.Context, tx pgx.Tx) error {
+		if sessions, err = s.queries.DeleteStaleSessions(ctx, tx, before); err != nil {
 			return err
 		}
-		if links, err = s.q.DeleteStaleMailTokens(ctx, tx, before); err != nil {
+		if links, err = s.queries.DeleteStaleMailTokens(ctx, tx, before); err != nil {
 			return err
 		}
 		waiting, err = s.sweepOAuth(ctx, tx)

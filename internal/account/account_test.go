@@ -18,7 +18,7 @@ import (
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/mail/mailtest"
 	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/token"
 )
@@ -33,7 +33,7 @@ type fixture struct {
 	db       *db.DB
 	ownerURL string
 	now      *time.Time
-	mail     *mail.Memory
+	mail     *mailtest.Memory
 	jobs     *jobs
 }
 
@@ -56,7 +56,7 @@ func newFixtureWith(t *testing.T, change func(*account.Options)) fixture {
 	t.Helper()
 	d, urls := dbtest.NewWithURL(t)
 	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
-	f := fixture{db: d, ownerURL: urls.Owner, now: &now, mail: &mail.Memory{}, jobs: &jobs{}}
+	f := fixture{db: d, ownerURL: urls.Owner, now: &now, mail: &mailtest.Memory{}, jobs: &jobs{}}
 	clock := func() time.Time { return *f.now }
 	tokens, err := token.New(t.Context(), token.Options{
 		DB: d, Issuer: "https://waypost.example", SecretKey: bytes.Repeat([]byte{'k'}, token.MinSecretKey), Now: clock,

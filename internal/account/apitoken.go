@@ -11,7 +11,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Bounds of API tokens.
@@ -63,20 +63,20 @@ func (s *Service) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, 
 		return APIToken{}, "", err
 	}
 	var row dbsqlc.ApiToken
-	err = s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := s.q.LockUser(ctx, tx, p.UserID); err != nil { // so that the count holds
+	err = s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := s.queries.LockUser(ctx, tx, p.UserID); err != nil { // so that the count holds
 			return db.NotFound(err, ErrSessionRevoked)
 		}
-		count, err := s.q.CountAPITokens(ctx, tx, p.UserID)
+		count, err := s.queries.CountAPITokens(ctx, tx, p.UserID)
 		if err != nil {
 			return err
 		}
 		if count >= maxAPITokens {
 			return ErrManyAPITokens
 		}
-		row, err = s.q.InsertAPIToken(ctx, tx, dbsqlc.InsertAPITokenParams{
+		row, err = s.queries.InsertAPIToken(ctx, tx, dbsqlc.InsertAPITokenParams{
 			UserID: p.UserID, Name: n.Name, Prefix: secret[:shownSecret], TokenSha256: digest(secret),
-			Scopes: texts(identity.NewScopes(n.Scopes...).List()), Now: s.opts.Now(), ExpiresAt: n.ExpiresAt,
+			Scopes: texts(identity.NewScopes(n.Scopes...).List()), Now: s.o.Now(), ExpiresAt: n.ExpiresAt,
 		})
 		return err
 	})
@@ -89,10 +89,10 @@ func (s *Service) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, 
 func (s *Service) checkAPIToken(n NewAPIToken, role identity.Role) error {
 	details := map[string]string{}
 	switch {
-	case !within(n.Name, 1, MaxTokenName) || textline.Blank(n.Name):
+	case !text.Within(n.Name, 1, MaxTokenName) || text.Blank(n.Name):
 		details["name"] = fmt.Sprintf("Needs 1 to %d characters.", MaxTokenName)
-	case !textline.Valid(n.Name):
-		details["name"] = textline.Rule
+	case !text.IsLine(n.Name):
+		details["name"] = text.LineRule
 	}
 	if len(n.Scopes) == 0 {
 		details["scopes"] = "Needs at least one scope."
@@ -105,7 +105,7 @@ func (s *Service) checkAPIToken(n NewAPIToken, role identity.Role) error {
 			details["scopes"] = "Only an ADMIN can give the scope admin."
 		}
 	}
-	if n.ExpiresAt != nil && !n.ExpiresAt.After(s.opts.Now()) {
+	if n.ExpiresAt != nil && !n.ExpiresAt.After(s.o.Now()) {
 		details["expires_at"] = "Must be in the future."
 	}
 	return problems(details)
@@ -114,7 +114,7 @@ func (s *Service) checkAPIToken(n NewAPIToken, role identity.Role) error {
 // ListAPITokens returns up to limit of the acting account's API tokens, newest
 // first, those older than the token of id before; 0 starts at the newest.
 func (s *Service) ListAPITokens(ctx context.Context, before int64, limit int) ([]APIToken, error) {
-	rows, err := s.q.ListAPITokens(ctx, s.opts.DB.Direct(), identity.FromContext(ctx).UserID, before, int32(limit))
+	rows, err := s.queries.ListAPITokens(ctx, s.o.DB.Direct(), identity.FromContext(ctx).UserID, before, int32(limit))
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -127,7 +127,7 @@ func (s *Service) ListAPITokens(ctx context.Context, before int64, limit int) ([
 
 // CountAPITokens returns how many API tokens ListAPITokens has in all.
 func (s *Service) CountAPITokens(ctx context.Context) (int64, error) {
-	n, err := s.q.CountAPITokens(ctx, s.opts.DB.Direct(), identity.FromContext(ctx).UserID)
+	n, err := s.queries.CountAPITokens(ctx, s.o.DB.Direct(), identity.FromContext(ctx).UserID)
 	return n, db.Translate(err)
 }
 
@@ -135,9 +135,9 @@ func (s *Service) CountAPITokens(ctx context.Context) (int64, error) {
 // ErrNoAPIToken.
 func (s *Service) RevokeAPIToken(ctx context.Context, id int64) error {
 	p := identity.FromContext(ctx)
-	return s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		now := s.opts.Now()
-		n, err := s.q.RevokeAPIToken(ctx, tx, &now, id, p.UserID)
+	return s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		now := s.o.Now()
+		n, err := s.queries.RevokeAPIToken(ctx, tx, &now, id, p.UserID)
 		if err == nil && n == 0 {
 			return ErrNoAPIToken
 		}

@@ -23,18 +23,18 @@ func (s *Service) Authenticate(ctx context.Context, bearer string) (identity.Pri
 	if strings.HasPrefix(bearer, APITokenPrefix) {
 		return s.authenticateAPIToken(ctx, bearer)
 	}
-	if s.opts.Tokens == nil {
+	if s.o.Tokens == nil {
 		return identity.Principal{}, errNoTokens
 	}
-	claims, err := s.opts.Tokens.VerifyAccess(ctx, bearer)
+	claims, err := s.o.Tokens.VerifyAccess(ctx, bearer)
 	if err != nil {
 		return identity.Principal{}, err
 	}
-	row, err := s.q.FindAuthSession(ctx, s.opts.DB.Direct(), claims.SessionID, claims.UserID)
+	row, err := s.queries.FindAuthSession(ctx, s.o.DB.Direct(), claims.SessionID, claims.UserID)
 	if err != nil {
 		return identity.Principal{}, db.NotFound(err, ErrSessionRevoked)
 	}
-	if row.RevokedAt != nil || !s.opts.Now().Before(row.ExpiresAt) || !row.Active {
+	if row.RevokedAt != nil || !s.o.Now().Before(row.ExpiresAt) || !row.Active {
 		return identity.Principal{}, ErrSessionRevoked
 	}
 	p := identity.Account(claims.UserID, identity.Role(row.Role), claims.SessionID.String())
@@ -46,11 +46,11 @@ func (s *Service) authenticateAPIToken(ctx context.Context, secret string) (iden
 	if len(secret) != len(APITokenPrefix)+randomLength {
 		return identity.Principal{}, ErrAPIToken
 	}
-	row, err := s.q.FindAPIToken(ctx, s.opts.DB.Direct(), digest(secret))
+	row, err := s.queries.FindAPIToken(ctx, s.o.DB.Direct(), digest(secret))
 	if err != nil {
 		return identity.Principal{}, db.NotFound(err, ErrAPIToken)
 	}
-	now := s.opts.Now()
+	now := s.o.Now()
 	switch {
 	case row.RevokedAt != nil || !row.Active:
 		return identity.Principal{}, ErrAPIToken
@@ -59,8 +59,8 @@ func (s *Service) authenticateAPIToken(ctx context.Context, secret string) (iden
 	}
 	p := identity.Token(row.UserID, identity.Role(row.Role), row.ID, scopesOf(row.Scopes))
 	if row.LastUsedAt == nil || now.Sub(*row.LastUsedAt) >= touchEvery {
-		err := s.opts.DB.InTx(ctx, p.From(identity.FromContext(ctx)), func(ctx context.Context, tx pgx.Tx) error {
-			return s.q.TouchAPIToken(ctx, tx, &now, row.ID, new(now.Add(-touchEvery)))
+		err := s.o.DB.InTx(ctx, p.From(identity.FromContext(ctx)), func(ctx context.Context, tx pgx.Tx) error {
+			return s.queries.TouchAPIToken(ctx, tx, &now, row.ID, new(now.Add(-touchEvery)))
 		})
 		if err != nil {
 			return identity.Principal{}, err

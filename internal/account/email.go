@@ -3,7 +3,6 @@ package account
 import (
 	"regexp"
 	"strings"
-	"unicode/utf8"
 )
 
 // emailForm is an address of RFC 5321's Dot-string form. ASCII alone, so that two
@@ -21,8 +20,3 @@ func validEmail(s string) bool {
 // emailKey is what is unique about an address. Case is without meaning in domains,
 // and in practice before the @ as well.
 func emailKey(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
-
-// storable says that PostgreSQL can hold s as text.
-func storable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
-}

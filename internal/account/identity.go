@@ -16,7 +16,7 @@ import (
 	"github.com/waypost/waypost/internal/account/oauth"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Faults of identities.
@@ -72,7 +72,7 @@ func name(s, otherwise string) string {
 	if runes := []rune(s); len(runes) > MaxName {
 		s = string(runes[:MaxName])
 	}
-	if !storable(s) || !textline.Valid(s) || utf8.RuneCountInString(s) < MinName {
+	if !text.Storable(s) || !text.IsLine(s) || utf8.RuneCountInString(s) < MinName {
 		return otherwise
 	}
 	return s
@@ -84,16 +84,16 @@ func (s *Service) accountOf(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.
 	// An insert that finds the row taken says that somebody just made it: then
 	// the next round sees it.
 	for range 3 {
-		known, err := s.q.UseIdentity(ctx, tx, dbsqlc.UseIdentityParams{Provider: o.provider, Subject: o.subject, Email: o.email, Now: s.opts.Now()})
+		known, err := s.queries.UseIdentity(ctx, tx, dbsqlc.UseIdentityParams{Provider: o.provider, Subject: o.subject, Email: o.email, Now: s.o.Now()})
 		if err == nil {
-			return s.q.FindUserByID(ctx, tx, known.UserID)
+			return s.queries.FindUserByID(ctx, tx, known.UserID)
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return dbsqlc.User{}, err
 		}
 		row, err := s.accountByAddress(ctx, tx, o)
 		if err == nil {
-			_, err = s.q.InsertIdentity(ctx, tx, s.newIdentity(row.ID, o))
+			_, err = s.queries.InsertIdentity(ctx, tx, s.newIdentity(row.ID, o))
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return row, err
@@ -108,15 +108,15 @@ func (s *Service) accountByAddress(ctx context.Context, tx pgx.Tx, o outsider) (
 	if o.email == "" {
 		return dbsqlc.User{}, ErrNoAddress
 	}
-	now := s.opts.Now()
-	row, err := s.q.LockUserByEmailKey(ctx, tx, emailKey(o.email))
+	now := s.o.Now()
+	row, err := s.queries.LockUserByEmailKey(ctx, tx, emailKey(o.email))
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		n := dbsqlc.InsertOAuthUserParams{FirstName: o.firstName, LastName: o.lastName, Email: o.email, EmailKey: emailKey(o.email), Now: now}
 		if o.verified {
 			n.EmailVerifiedAt = &now
 		}
-		return s.q.InsertOAuthUser(ctx, tx, n)
+		return s.queries.InsertOAuthUser(ctx, tx, n)
 	case err != nil:
 		return dbsqlc.User{}, err
 	case !o.verified:
@@ -131,7 +131,7 @@ func (s *Service) accountByAddress(ctx context.Context, tx pgx.Tx, o outsider) (
 // it never proved to be theirs: what they left to come back by is void. A second
 // factor is not passed over, so an account with one is linked by its holder only.
 func (s *Service) claimUnverified(ctx context.Context, tx pgx.Tx, row dbsqlc.User) (dbsqlc.User, error) {
-	guarded, err := s.q.HasTOTP(ctx, tx, row.ID)
+	guarded, err := s.queries.HasTOTP(ctx, tx, row.ID)
 	if err != nil {
 		return dbsqlc.User{}, err
 	}
@@ -141,30 +141,30 @@ func (s *Service) claimUnverified(ctx context.Context, tx pgx.Tx, row dbsqlc.Use
 	if err := s.voidCredentials(ctx, tx, row.ID); err != nil {
 		return dbsqlc.User{}, err
 	}
-	now := s.opts.Now()
-	return s.q.ClaimUnverifiedUser(ctx, tx, &now, row.ID)
+	now := s.o.Now()
+	return s.queries.ClaimUnverifiedUser(ctx, tx, &now, row.ID)
 }
 
 // voidCredentials takes away every way into an account but its password and a
 // confirmed second factor.
 func (s *Service) voidCredentials(ctx context.Context, tx pgx.Tx, userID int64) error {
-	now := s.opts.Now()
-	if _, err := s.q.RevokeUserSessions(ctx, tx, now, userID); err != nil {
+	now := s.o.Now()
+	if _, err := s.queries.RevokeUserSessions(ctx, tx, now, userID); err != nil {
 		return err
 	}
-	if err := s.q.RevokeUserAPITokens(ctx, tx, &now, userID); err != nil {
+	if err := s.queries.RevokeUserAPITokens(ctx, tx, &now, userID); err != nil {
 		return err
 	}
-	return s.q.DeleteUserIdentities(ctx, tx, userID)
+	return s.queries.DeleteUserIdentities(ctx, tx, userID)
 }
 
 func (s *Service) newIdentity(userID int64, o outsider) dbsqlc.InsertIdentityParams {
-	return dbsqlc.InsertIdentityParams{UserID: userID, Provider: o.provider, Subject: o.subject, Email: o.email, Now: s.opts.Now()}
+	return dbsqlc.InsertIdentityParams{UserID: userID, Provider: o.provider, Subject: o.subject, Email: o.email, Now: s.o.Now()}
 }
 
 // ListIdentities returns an account's identities, newest first.
 func (s *Service) ListIdentities(ctx context.Context, userID int64) ([]Identity, error) {
-	rows, err := s.q.ListIdentities(ctx, s.opts.DB.Direct(), userID)
+	rows, err := s.queries.ListIdentities(ctx, s.o.DB.Direct(), userID)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -183,16 +183,16 @@ func (s *Service) LinkIdentity(ctx context.Context, userID int64, code, verifier
 		return Identity{}, err
 	}
 	var linked dbsqlc.Identity
-	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		o, err := s.spendOutcome(ctx, tx, code, verifier)
 		if err != nil {
 			return err
 		}
-		linked, err = s.q.InsertIdentity(ctx, tx, s.newIdentity(userID, o))
+		linked, err = s.queries.InsertIdentity(ctx, tx, s.newIdentity(userID, o))
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
-		linked, err = s.q.UseIdentity(ctx, tx, dbsqlc.UseIdentityParams{Provider: o.provider, Subject: o.subject, Email: o.email, Now: s.opts.Now()})
+		linked, err = s.queries.UseIdentity(ctx, tx, dbsqlc.UseIdentityParams{Provider: o.provider, Subject: o.subject, Email: o.email, Now: s.o.Now()})
 		if err == nil && linked.UserID != userID {
 			return ErrIdentityTaken
 		}
@@ -207,13 +207,13 @@ func (s *Service) LinkIdentity(ctx context.Context, userID int64, code, verifier
 // UnlinkIdentity takes an identity from an account. It returns ErrMissingIdentity,
 // or ErrLastIdentity when nothing would be left to sign in with.
 func (s *Service) UnlinkIdentity(ctx context.Context, userID, id int64) error {
-	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		// The lock keeps two from each unlinking the other's last.
-		row, err := s.q.LockUser(ctx, tx, userID)
+		row, err := s.queries.LockUser(ctx, tx, userID)
 		if err != nil {
 			return db.NotFound(err, ErrSessionRevoked)
 		}
-		n, err := s.q.DeleteIdentity(ctx, tx, id, userID)
+		n, err := s.queries.DeleteIdentity(ctx, tx, id, userID)
 		switch {
 		case err != nil:
 			return err
@@ -222,7 +222,7 @@ func (s *Service) UnlinkIdentity(ctx context.Context, userID, id int64) error {
 		case row.PasswordHash != "":
 			return nil
 		}
-		left, err := s.q.CountIdentities(ctx, tx, userID)
+		left, err := s.queries.CountIdentities(ctx, tx, userID)
 		if err == nil && left == 0 {
 			return ErrLastIdentity
 		}

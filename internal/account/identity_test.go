@@ -13,7 +13,7 @@ import (
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/account/oauth"
 	"github.com/waypost/waypost/internal/account/oauth/oauthtest"
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Abuse case 29.
@@ -198,7 +198,7 @@ func FuzzWhateverAProviderTellsCanBeStored(f *testing.F) {
 			t.Errorf("address %q, verified %t", got, verified)
 		}
 		for _, n := range []string{first, last} {
-			if count := utf8.RuneCountInString(n); count < account.MinName || count > account.MaxName || !utf8.ValidString(n) || !textline.Valid(n) || textline.Blank(n) {
+			if count := utf8.RuneCountInString(n); count < account.MinName || count > account.MaxName || !utf8.ValidString(n) || !text.IsLine(n) || text.Blank(n) {
 				t.Errorf("name %q", n)
 			}
 		}

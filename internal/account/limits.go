@@ -58,7 +58,7 @@ func (s *Service) attemptOf(ctx context.Context, email string, row dbsqlc.User) 
 	if !address.IsValid() {
 		return a, nil
 	}
-	known, err := s.q.SignedInFrom(ctx, s.opts.DB.Direct(), row.ID, address.String(), s.opts.Now().Add(-home))
+	known, err := s.queries.SignedInFrom(ctx, s.o.DB.Direct(), row.ID, address.String(), s.o.Now().Add(-home))
 	if err != nil {
 		return attempt{}, db.Translate(err)
 	}
@@ -151,7 +151,7 @@ const recent = 15 * time.Minute
 // late. An API token never did.
 func (s *Service) requireRecent(ctx context.Context) error {
 	p := identity.FromContext(ctx)
-	if p.SessionID == "" || s.opts.Now().Sub(p.SignedInAt) > recent {
+	if p.SessionID == "" || s.o.Now().Sub(p.SignedInAt) > recent {
 		return ErrReauthenticate
 	}
 	return nil

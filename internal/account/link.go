@@ -50,24 +50,24 @@ func (s *Service) sendLink(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind
 	if err != nil {
 		return err
 	}
-	now := s.opts.Now()
-	err = s.q.InsertMailToken(ctx, tx, dbsqlc.InsertMailTokenParams{
+	now := s.o.Now()
+	err = s.queries.InsertMailToken(ctx, tx, dbsqlc.InsertMailTokenParams{
 		TokenSha256: digest(secret), UserID: row.ID, Purpose: string(what), EmailKey: row.EmailKey, Now: now, ExpiresAt: now.Add(ttl),
 	})
 	if err != nil {
 		return err
 	}
-	link := s.opts.URL + path + "?" + url.Values{"token": {secret}}.Encode()
+	link := s.o.URL + path + "?" + url.Values{"token": {secret}}.Encode()
 	return s.send(ctx, tx, row, mail.Message{Kind: kind, Link: link, Code: secret})
 }
 
 // send mails m to row's address.
 func (s *Service) send(ctx context.Context, tx pgx.Tx, row dbsqlc.User, m mail.Message) error {
-	if s.opts.Mail == nil {
+	if s.o.Mail == nil {
 		return errNoMail
 	}
 	m.To, m.Name = row.Email, row.FirstName
-	return s.opts.Mail.Send(ctx, tx, m)
+	return s.o.Mail.Send(ctx, tx, m)
 }
 
 // CheckVerifyLink returns ErrLinkInvalid when VerifyEmail would; it spends nothing.
@@ -85,18 +85,18 @@ func (s *Service) CheckResetLink(ctx context.Context, secret string) error {
 // peekLink returns whose account spendLink would claim now. It returns
 // ErrLinkInvalid.
 func (s *Service) peekLink(ctx context.Context, secret string, what purpose) (int64, error) {
-	id, err := s.q.PeekMailToken(ctx, s.opts.DB.Direct(), digest(secret), string(what), s.opts.Now())
+	id, err := s.queries.PeekMailToken(ctx, s.o.DB.Direct(), digest(secret), string(what), s.o.Now())
 	return id, db.NotFound(err, ErrLinkInvalid)
 }
 
 // spendLink claims the secret of a link and returns its account, locked. It
 // returns ErrLinkInvalid.
 func (s *Service) spendLink(ctx context.Context, tx pgx.Tx, secret string, what purpose) (dbsqlc.User, error) {
-	now := s.opts.Now()
-	id, err := s.q.SpendMailToken(ctx, tx, &now, digest(secret), string(what))
+	now := s.o.Now()
+	id, err := s.queries.SpendMailToken(ctx, tx, &now, digest(secret), string(what))
 	if err != nil {
 		return dbsqlc.User{}, db.NotFound(err, ErrLinkInvalid)
 	}
-	row, err := s.q.LockUser(ctx, tx, id)
+	row, err := s.queries.LockUser(ctx, tx, id)
 	return row, db.NotFound(err, ErrLinkInvalid)
 }

@@ -46,7 +46,7 @@ func (s *Service) RequestVerification(ctx context.Context, email string) error {
 }
 
 func (s *Service) requestLink(ctx context.Context, email string, kind mail.Kind, l throttle.Limit) error {
-	if s.opts.Jobs == nil {
+	if s.o.Jobs == nil {
 		return errNoJobs
 	}
 	email = strings.TrimSpace(email)
@@ -56,8 +56,8 @@ func (s *Service) requestLink(ctx context.Context, email string, kind mail.Kind,
 	if err := s.perAddress(ctx, l); err != nil {
 		return err
 	}
-	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		return s.opts.Jobs.Insert(ctx, tx, LinkJob{Email: emailKey(email), Link: kind})
+	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		return s.o.Jobs.Insert(ctx, tx, LinkJob{Email: emailKey(email), Link: kind})
 	})
 }
 
@@ -85,7 +85,7 @@ func (s *Service) MailLink(ctx context.Context, r LinkJob) error {
 	if err != nil {
 		return err
 	}
-	return s.opts.DB.InTx(ctx, identity.System("mailed-links"), func(ctx context.Context, tx pgx.Tx) error {
+	return s.o.DB.InTx(ctx, identity.System("mailed-links"), func(ctx context.Context, tx pgx.Tx) error {
 		return s.sendLink(ctx, tx, row, r.Link)
 	})
 }

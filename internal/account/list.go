@@ -2,15 +2,16 @@ package account
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/db/where"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Sort is an order of a list of accounts.
@@ -54,24 +55,24 @@ func (u User) Position() Position {
 // List returns a page of accounts and, when asked, how many match. It returns a
 // validation fault whose details are keyed by q, sort or cursor.
 func (s *Service) List(ctx context.Context, f Filter) ([]User, *int64, error) {
-	conditions, args, err := f.conditions()
+	matching, err := f.matching()
 	if err != nil {
 		return nil, nil, err
 	}
-	order, after, err := f.order(args)
+	count, args := `select count(*) from users`+matching.SQL(), matching.Args()
+	order, err := f.order(matching)
 	if err != nil {
 		return nil, nil, err
 	}
 	var total *int64
 	if f.Count {
 		total = new(int64)
-		count := `select count(*) from users where ` + conditions
-		if err := s.opts.DB.Direct().QueryRow(ctx, count, args).Scan(total); err != nil {
+		if err := s.o.DB.Direct().QueryRow(ctx, count, args...).Scan(total); err != nil {
 			return nil, nil, db.Translate(err)
 		}
 	}
-	args["limit"] = f.Limit
-	rows, err := s.opts.DB.Direct().Query(ctx, `select * from users where `+conditions+after+` order by `+order+` limit @limit`, args)
+	query := `select * from users` + matching.SQL() + ` order by ` + order + ` limit ` + matching.Arg(f.Limit)
+	rows, err := s.o.DB.Direct().Query(ctx, query, matching.Args()...)
 	if err != nil {
 		return nil, nil, db.Translate(err)
 	}
@@ -82,30 +83,27 @@ func (s *Service) List(ctx context.Context, f Filter) ([]User, *int64, error) {
 	return users, total, db.Translate(err)
 }
 
-func (f Filter) conditions() (string, pgx.NamedArgs, error) {
-	where := []string{"true"}
-	args := pgx.NamedArgs{}
+func (f Filter) matching() (*where.Clause, error) {
+	c := where.New()
 	if f.Query != "" {
-		if !storable(f.Query) {
-			return "", nil, fault.Validation(map[string]string{"q": "Must be text without U+0000."})
+		if !text.Storable(f.Query) {
+			return nil, fault.Validation(map[string]string{"q": "Must be text without U+0000."})
 		}
-		where = append(where, `(email ilike @q or first_name || ' ' || last_name ilike @q)`)
-		args["q"] = "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Query) + "%"
+		pattern := where.Containing(f.Query)
+		c.Add(`(email ilike ? or first_name || ' ' || last_name ilike ?)`, pattern, pattern)
 	}
 	if f.Role != "" {
-		where = append(where, `role = @role`)
-		args["role"] = string(f.Role)
+		c.Add(`role = ?`, string(f.Role))
 	}
 	if f.Active != nil {
-		where = append(where, `active = @active`)
-		args["active"] = *f.Active
+		c.Add(`active = ?`, *f.Active)
 	}
-	return strings.Join(where, " and "), args, nil
+	return c, nil
 }
 
-// order returns the ORDER BY list and the condition that skips what earlier pages
-// held, adding its values to args.
-func (f Filter) order(args pgx.NamedArgs) (string, string, error) {
+// order returns the ORDER BY list, and adds to c the condition that skips what earlier
+// pages held.
+func (f Filter) order(c *where.Clause) (string, error) {
 	column, direction, compare := "created_at", " desc", " < "
 	switch f.Sort {
 	case NewestFirst, "":
@@ -116,15 +114,19 @@ func (f Filter) order(args pgx.NamedArgs) (string, string, error) {
 	case ByEmailDesc:
 		column = "email_key"
 	default:
-		return "", "", fault.Validation(map[string]string{"sort": "Must be created_at, -created_at, email or -email."})
+		return "", fault.Validation(map[string]string{"sort": "Must be created_at, -created_at, email or -email."})
 	}
 	order := column + direction + ", id" + direction
 	if f.After == nil {
-		return order, "", nil
+		return order, nil
 	}
-	if !storable(f.After.EmailKey) {
-		return "", "", fault.Validation(map[string]string{"cursor": "Not a cursor of this list."})
+	if !text.Storable(f.After.EmailKey) {
+		return "", fault.Validation(map[string]string{"cursor": "Not a cursor of this list."})
 	}
-	args["after_created_at"], args["after_email_key"], args["after_id"] = f.After.CreatedAt, f.After.EmailKey, f.After.ID
-	return order, " and (" + column + ", id)" + compare + "(@after_" + column + ", @after_id)", nil
+	after := any(f.After.CreatedAt)
+	if column == "email_key" {
+		after = f.After.EmailKey
+	}
+	c.Add("("+column+", id)"+compare+"(?, ?)", after, f.After.ID)
+	return order, nil
 }

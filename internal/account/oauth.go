@@ -73,7 +73,7 @@ type OAuthStarted struct {
 }
 
 // Providers are the providers that are set up.
-func (s *Service) Providers() []*oauth.Provider { return s.opts.OAuth.Providers }
+func (s *Service) Providers() []*oauth.Provider { return s.o.OAuth.Providers }
 
 // StartOAuth begins a sign-in. It returns ErrProvider, ErrReturnURL,
 // oauth.ErrExchange, or a validation fault keyed by code_challenge.
@@ -82,9 +82,9 @@ func (s *Service) StartOAuth(ctx context.Context, provider string, start OAuthSt
 	if err != nil {
 		return OAuthStarted{}, err
 	}
-	flow := dbsqlc.InsertOAuthFlowParams{Provider: provider, Now: s.opts.Now(), ExpiresAt: s.opts.Now().Add(OAuthFlowTTL)}
+	flow := dbsqlc.InsertOAuthFlowParams{Provider: provider, Now: s.o.Now(), ExpiresAt: s.o.Now().Add(OAuthFlowTTL)}
 	if start.ReturnURL != "" {
-		if !slices.Contains(s.opts.OAuth.ReturnURLs, start.ReturnURL) {
+		if !slices.Contains(s.o.OAuth.ReturnURLs, start.ReturnURL) {
 			return OAuthStarted{}, ErrReturnURL
 		}
 		if !isSecret(start.CodeChallenge) {
@@ -109,8 +109,8 @@ func (s *Service) StartOAuth(ctx context.Context, provider string, start OAuthSt
 		return OAuthStarted{}, err
 	}
 	flow.StateSha256, flow.BrowserSha256 = digest(state), digest(browser)
-	err = s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		return s.q.InsertOAuthFlow(ctx, tx, flow)
+	err = s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		return s.queries.InsertOAuthFlow(ctx, tx, flow)
 	})
 	if err != nil {
 		return OAuthStarted{}, err
@@ -121,16 +121,16 @@ func (s *Service) StartOAuth(ctx context.Context, provider string, start OAuthSt
 // sweepOAuth deletes sign-ins that never came back and outcomes that nobody
 // collected, and returns how many.
 func (s *Service) sweepOAuth(ctx context.Context, tx pgx.Tx) (int64, error) {
-	flows, err := s.q.DeleteStaleOAuthFlows(ctx, tx, s.opts.Now())
+	flows, err := s.queries.DeleteStaleOAuthFlows(ctx, tx, s.o.Now())
 	if err != nil {
 		return 0, err
 	}
-	codes, err := s.q.DeleteStaleOAuthCodes(ctx, tx, s.opts.Now())
+	codes, err := s.queries.DeleteStaleOAuthCodes(ctx, tx, s.o.Now())
 	return flows + codes, err
 }
 
 func (s *Service) provider(name string) (*oauth.Provider, error) {
-	for _, p := range s.opts.OAuth.Providers {
+	for _, p := range s.o.OAuth.Providers {
 		if p.Name == name {
 			return p, nil
 		}
@@ -152,7 +152,7 @@ func flowSecrets(browser, state string) oauth.Secrets {
 // newSecret returns 256 random bits as text.
 func (s *Service) newSecret() (string, error) {
 	var b [32]byte
-	if _, err := io.ReadFull(s.opts.Random, b[:]); err != nil {
+	if _, err := io.ReadFull(s.o.Random, b[:]); err != nil {
 		return "", fmt.Errorf("account: random: %w", err)
 	}
 	return base64.RawURLEncoding.EncodeToString(b[:]), nil

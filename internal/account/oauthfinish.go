@@ -81,10 +81,10 @@ func (s *Service) CollectOAuth(ctx context.Context, code, verifier string) (Sign
 
 func (s *Service) spendFlow(ctx context.Context, provider string, a OAuthAnswer) (dbsqlc.OauthFlow, error) {
 	var flow dbsqlc.OauthFlow
-	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		flow, err = s.q.SpendOAuthFlow(ctx, tx, dbsqlc.SpendOAuthFlowParams{
-			StateSha256: digest(a.State), Provider: provider, BrowserSha256: digest(a.Browser), Now: s.opts.Now(),
+		flow, err = s.queries.SpendOAuthFlow(ctx, tx, dbsqlc.SpendOAuthFlowParams{
+			StateSha256: digest(a.State), Provider: provider, BrowserSha256: digest(a.Browser), Now: s.o.Now(),
 		})
 		return db.NotFound(err, ErrOAuthState)
 	})
@@ -113,9 +113,9 @@ func (s *Service) keepOutcome(ctx context.Context, id oauth.Identity, challenge 
 		return "", err
 	}
 	o := outsiderOf(id)
-	now := s.opts.Now()
-	return code, s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		return s.q.InsertOAuthCode(ctx, tx, dbsqlc.InsertOAuthCodeParams{
+	now := s.o.Now()
+	return code, s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		return s.queries.InsertOAuthCode(ctx, tx, dbsqlc.InsertOAuthCodeParams{
 			CodeSha256: digest(code), CodeChallenge: challenge, Provider: o.provider, Subject: o.subject,
 			Email: o.email, EmailVerified: o.verified, FirstName: o.firstName, LastName: o.lastName,
 			Now: now, ExpiresAt: now.Add(OAuthCodeTTL),
@@ -125,7 +125,7 @@ func (s *Service) keepOutcome(ctx context.Context, id oauth.Identity, challenge 
 
 // spendOutcome gives the code back when the transaction fails.
 func (s *Service) spendOutcome(ctx context.Context, tx pgx.Tx, code, verifier string) (outsider, error) {
-	row, err := s.q.SpendOAuthCode(ctx, tx, digest(code), challengeOf(verifier), s.opts.Now())
+	row, err := s.queries.SpendOAuthCode(ctx, tx, digest(code), challengeOf(verifier), s.o.Now())
 	if err != nil {
 		return outsider{}, db.NotFound(err, oauth.ErrCode)
 	}
@@ -137,11 +137,11 @@ func (s *Service) spendOutcome(ctx context.Context, tx pgx.Tx, code, verifier st
 
 // signInAs signs in the account of who who names.
 func (s *Service) signInAs(ctx context.Context, who func(context.Context, pgx.Tx) (outsider, error)) (SignedIn, error) {
-	if s.opts.Tokens == nil {
+	if s.o.Tokens == nil {
 		return SignedIn{}, errNoTokens
 	}
 	var row dbsqlc.User
-	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		o, err := who(ctx, tx)
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ import (
 // of one branch is spent, one of another ends the session. It returns
 // ErrRefreshUnknown, ErrRefreshReused or ErrSessionRevoked.
 func (s *Service) Refresh(ctx context.Context, refreshToken string) (SignedIn, error) {
-	if s.opts.Tokens == nil {
+	if s.o.Tokens == nil {
 		return SignedIn{}, errNoTokens
 	}
 	if len(refreshToken) != len(refreshPrefix)+randomLength {
@@ -27,7 +27,7 @@ func (s *Service) Refresh(ctx context.Context, refreshToken string) (SignedIn, e
 	}
 	var signed SignedIn
 	var refused error // outlives the transaction, which must commit all the same
-	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		spent, err := s.spendRefresh(ctx, tx, digest(refreshToken))
 		if errors.Is(err, ErrRefreshReused) {
 			refused = err
@@ -36,11 +36,11 @@ func (s *Service) Refresh(ctx context.Context, refreshToken string) (SignedIn, e
 		if err != nil {
 			return err
 		}
-		row, err := s.q.FindUserByID(ctx, tx, spent.UserID)
+		row, err := s.queries.FindUserByID(ctx, tx, spent.UserID)
 		if err != nil {
 			return db.NotFound(err, ErrSessionRevoked)
 		}
-		if err := s.q.TouchAuthSession(ctx, tx, s.opts.Now(), spent.SessionID); err != nil {
+		if err := s.queries.TouchAuthSession(ctx, tx, s.o.Now(), spent.SessionID); err != nil {
 			return err
 		}
 		signed, err = s.giveTokens(ctx, tx, row, spent.SessionID, spent.Generation+1)
@@ -56,15 +56,15 @@ func (s *Service) Refresh(ctx context.Context, refreshToken string) (SignedIn, e
 // spent before, it ends the session.
 func (s *Service) spendRefresh(ctx context.Context, tx pgx.Tx, digest []byte) (dbsqlc.SpendRefreshTokenRow, error) {
 	var spent dbsqlc.SpendRefreshTokenRow
-	if _, err := s.q.LockRefreshFamily(ctx, tx, digest); err != nil {
+	if _, err := s.queries.LockRefreshFamily(ctx, tx, digest); err != nil {
 		return spent, db.NotFound(err, ErrRefreshUnknown)
 	}
-	now := s.opts.Now() // not before the lock, which may take longer than the grace
-	spent, err := s.q.SpendRefreshToken(ctx, tx, &now, digest)
+	now := s.o.Now() // not before the lock, which may take longer than the grace
+	spent, err := s.queries.SpendRefreshToken(ctx, tx, &now, digest)
 	if err == nil || !errors.Is(err, pgx.ErrNoRows) {
 		return spent, err
 	}
-	row, err := s.q.FindRefreshToken(ctx, tx, digest)
+	row, err := s.queries.FindRefreshToken(ctx, tx, digest)
 	if err != nil {
 		return spent, db.NotFound(err, ErrRefreshUnknown)
 	}
@@ -76,7 +76,7 @@ func (s *Service) spendRefresh(ctx context.Context, tx pgx.Tx, digest []byte) (d
 	case row.UsedAt != nil && holds && s.forgives(row, now):
 		return dbsqlc.SpendRefreshTokenRow{SessionID: row.SessionID, Generation: row.Generation, UserID: row.UserID}, nil
 	}
-	if _, err := s.q.RevokeAuthSession(ctx, tx, now, row.SessionID, row.UserID); err != nil {
+	if _, err := s.queries.RevokeAuthSession(ctx, tx, now, row.SessionID, row.UserID); err != nil {
 		return spent, err
 	}
 	return spent, ErrRefreshReused
@@ -85,5 +85,5 @@ func (s *Service) spendRefresh(ctx context.Context, tx pgx.Tx, digest []byte) (d
 // forgives says that row's token was spent only just now, and none after it yet.
 // The clock that wrote the time may be another instance's, ahead of this one's.
 func (s *Service) forgives(row dbsqlc.FindRefreshTokenRow, now time.Time) bool {
-	return row.Generation == row.NewestSpent && now.Sub(*row.UsedAt).Abs() < s.opts.RefreshGrace
+	return row.Generation == row.NewestSpent && now.Sub(*row.UsedAt).Abs() < s.o.RefreshGrace
 }

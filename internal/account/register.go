@@ -41,15 +41,15 @@ func (s *Service) Invite(ctx context.Context, n NewUser, active bool) (User, err
 // VerifyEmail spends the secret of a link that was mailed to an account's address.
 // It returns ErrLinkInvalid.
 func (s *Service) VerifyEmail(ctx context.Context, secret string) error {
-	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		row, err := s.spendLink(ctx, tx, secret, forEmail)
 		if err != nil {
 			return err
 		}
-		now := s.opts.Now()
-		if err := s.q.VoidMailTokens(ctx, tx, &now, row.ID, string(forEmail)); err != nil {
+		now := s.o.Now()
+		if err := s.queries.VoidMailTokens(ctx, tx, &now, row.ID, string(forEmail)); err != nil {
 			return err
 		}
-		return s.q.VerifyUserEmail(ctx, tx, &now, row.ID)
+		return s.queries.VerifyUserEmail(ctx, tx, &now, row.ID)
 	})
 }

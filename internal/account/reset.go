@@ -25,7 +25,7 @@ func (s *Service) ResetPassword(ctx context.Context, secret, password string) er
 	if err != nil {
 		return err
 	}
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), id)
+	row, err := s.queries.FindUserByID(ctx, s.o.DB.Direct(), id)
 	if err != nil {
 		return db.NotFound(err, ErrLinkInvalid)
 	}
@@ -36,7 +36,7 @@ func (s *Service) ResetPassword(ctx context.Context, secret, password string) er
 	if err != nil {
 		return err
 	}
-	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		row, err := s.spendLink(ctx, tx, secret, forPassword)
 		if err != nil {
 			return err
@@ -46,18 +46,18 @@ func (s *Service) ResetPassword(ctx context.Context, secret, password string) er
 }
 
 func (s *Service) recover(ctx context.Context, tx pgx.Tx, row dbsqlc.User, hash string) error {
-	now := s.opts.Now()
-	if _, err := s.q.SetUserPassword(ctx, tx, hash, now, row.ID); err != nil {
+	now := s.o.Now()
+	if _, err := s.queries.SetUserPassword(ctx, tx, hash, now, row.ID); err != nil {
 		return err
 	}
-	if _, err := s.q.RevokeUserSessions(ctx, tx, now, row.ID); err != nil {
+	if _, err := s.queries.RevokeUserSessions(ctx, tx, now, row.ID); err != nil {
 		return err
 	}
 	if row.EmailVerifiedAt == nil {
 		if err := s.voidCredentials(ctx, tx, row.ID); err != nil {
 			return err
 		}
-		if err := s.q.VerifyUserEmail(ctx, tx, &now, row.ID); err != nil {
+		if err := s.queries.VerifyUserEmail(ctx, tx, &now, row.ID); err != nil {
 			return err
 		}
 	}

@@ -40,11 +40,11 @@ type SessionPosition struct {
 // first, from after on; nil starts at the newest.
 func (s *Service) ListSessions(ctx context.Context, after *SessionPosition, limit int) ([]Session, error) {
 	p := identity.FromContext(ctx)
-	args := dbsqlc.ListAuthSessionsParams{UserID: p.UserID, Now: s.opts.Now(), MaxRows: int32(limit)}
+	args := dbsqlc.ListAuthSessionsParams{UserID: p.UserID, Now: s.o.Now(), MaxRows: int32(limit)}
 	if after != nil {
 		args.BeforeAt, args.BeforeID = &after.CreatedAt, &after.ID
 	}
-	rows, err := s.q.ListAuthSessions(ctx, s.opts.DB.Direct(), args)
+	rows, err := s.queries.ListAuthSessions(ctx, s.o.DB.Direct(), args)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -60,15 +60,15 @@ func (s *Service) ListSessions(ctx context.Context, after *SessionPosition, limi
 
 // CountSessions returns how many sessions ListSessions has in all.
 func (s *Service) CountSessions(ctx context.Context) (int64, error) {
-	n, err := s.q.CountAuthSessions(ctx, s.opts.DB.Direct(), identity.FromContext(ctx).UserID, s.opts.Now())
+	n, err := s.queries.CountAuthSessions(ctx, s.o.DB.Direct(), identity.FromContext(ctx).UserID, s.o.Now())
 	return n, db.Translate(err)
 }
 
 // EndSession ends one of the acting account's sessions. It returns ErrNoSession.
 func (s *Service) EndSession(ctx context.Context, id uuid.UUID) error {
 	p := identity.FromContext(ctx)
-	return s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		n, err := s.q.RevokeAuthSession(ctx, tx, s.opts.Now(), id, p.UserID)
+	return s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		n, err := s.queries.RevokeAuthSession(ctx, tx, s.o.Now(), id, p.UserID)
 		if err == nil && n == 0 {
 			return ErrNoSession
 		}
@@ -79,8 +79,8 @@ func (s *Service) EndSession(ctx context.Context, id uuid.UUID) error {
 // EndSessions ends all of the acting account's sessions, the asking one included.
 func (s *Service) EndSessions(ctx context.Context) error {
 	p := identity.FromContext(ctx)
-	return s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := s.q.RevokeUserSessions(ctx, tx, s.opts.Now(), p.UserID)
+	return s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := s.queries.RevokeUserSessions(ctx, tx, s.o.Now(), p.UserID)
 		return err
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/text"
 	"github.com/waypost/waypost/internal/throttle"
 )
 
@@ -27,26 +28,26 @@ func (s *Service) FindByEmail(ctx context.Context, email string) (User, error) {
 // password is taken. It returns ErrNotFound, ErrBusy, or a validation fault whose
 // details are keyed by field.
 func (s *Service) SetPassword(ctx context.Context, email, password string) error {
-	if !within(password, MinPassword, MaxPassword) {
+	if !text.Within(password, MinPassword, MaxPassword) {
 		return fault.Validation(map[string]string{"password": passwordRule})
 	}
 	hash, err := s.hasher.hash(ctx, password, payersOf(ctx, email))
 	if err != nil {
 		return err
 	}
-	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		row, err := s.q.FindUserByEmailKey(ctx, tx, emailKey(email))
+	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		row, err := s.queries.FindUserByEmailKey(ctx, tx, emailKey(email))
 		if err != nil {
 			return db.NotFound(err, ErrNotFound)
 		}
-		now := s.opts.Now()
-		if _, err := s.q.SetUserPassword(ctx, tx, hash, now, row.ID); err != nil {
+		now := s.o.Now()
+		if _, err := s.queries.SetUserPassword(ctx, tx, hash, now, row.ID); err != nil {
 			return db.NotFound(err, ErrNotFound)
 		}
-		if _, err := s.q.RevokeUserSessions(ctx, tx, now, row.ID); err != nil {
+		if _, err := s.queries.RevokeUserSessions(ctx, tx, now, row.ID); err != nil {
 			return err
 		}
-		if err := s.q.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {
+		if err := s.queries.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {
 			return err
 		}
 		return s.limits.Forgive(ctx, tx, throttle.Key{Limit: signInOfAccount, Subject: emailSubject(row.Email)})
@@ -58,7 +59,7 @@ func (s *Service) SetPassword(ctx context.Context, email, password string) error
 // ErrBusy, or a validation fault keyed by new_password.
 func (s *Service) ChangePassword(ctx context.Context, current, next string) error {
 	p := identity.FromContext(ctx)
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), p.UserID)
+	row, err := s.queries.FindUserByID(ctx, s.o.DB.Direct(), p.UserID)
 	if err != nil {
 		return db.NotFound(err, ErrSessionRevoked)
 	}
@@ -72,9 +73,9 @@ func (s *Service) ChangePassword(ctx context.Context, current, next string) erro
 	if err != nil {
 		return err
 	}
-	return s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		changed, err := s.q.SetUserPasswordIf(ctx, tx, dbsqlc.SetUserPasswordIfParams{
-			PasswordHash: hash, Now: s.opts.Now(), ID: row.ID, CheckedHash: row.PasswordHash,
+	return s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		changed, err := s.queries.SetUserPasswordIf(ctx, tx, dbsqlc.SetUserPasswordIfParams{
+			PasswordHash: hash, Now: s.o.Now(), ID: row.ID, CheckedHash: row.PasswordHash,
 		})
 		if err != nil {
 			return db.NotFound(err, ErrReauthenticate)
@@ -89,8 +90,8 @@ func (s *Service) ChangePassword(ctx context.Context, current, next string) erro
 // passwordChanged voids links that would set another password, and tells the
 // account.
 func (s *Service) passwordChanged(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
-	now := s.opts.Now()
-	if err := s.q.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {
+	now := s.o.Now()
+	if err := s.queries.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {
 		return err
 	}
 	return s.send(ctx, tx, row, mail.Message{Kind: mail.PasswordChanged})

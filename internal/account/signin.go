@@ -14,6 +14,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/text"
 	"github.com/waypost/waypost/internal/throttle"
 	"github.com/waypost/waypost/internal/token"
 )
@@ -52,21 +53,6 @@ const (
 	ByOAuth    Method = "fed"      // another provider vouched; RFC 8176 has no word for it
 )
 
-// secondFactor decides, once the first factor was right and the account is
-// active, whether another is wanted. New registers the one of totp.go as
-// Service.second; nil means that nobody has a second factor.
-//
-// The way of a sign-in: SignIn (password) or the exchange of oauth.go finds the
-// account's row and calls firstFactorPassed, which asks challenge and either
-// hands its answer out as SignedIn.MFA or opens the session. Whoever proves the
-// second factor later calls openSessionTx in the transaction that spends the
-// code, so that a code is spent if and only if a session exists.
-type secondFactor interface {
-	// challenge returns nil for an account that wants no second factor. first is
-	// how it was proved so far; it belongs into the challenge, for openSessionTx.
-	challenge(ctx context.Context, row dbsqlc.User, first Method) (*Challenge, error)
-}
-
 var errNoTokens = errors.New("account: made without Options.Tokens, so nobody can sign in")
 
 // SignIn checks an e-mail address and a password and opens a session. An unknown
@@ -78,7 +64,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn,
 	if utf8.RuneCountInString(password) > MaxPassword {
 		return SignedIn{}, fault.Validation(map[string]string{"password": fmt.Sprintf("Has at most %d characters.", MaxPassword)})
 	}
-	if s.opts.Tokens == nil {
+	if s.o.Tokens == nil {
 		return SignedIn{}, errNoTokens
 	}
 	row, err := s.findByEmail(ctx, email)
@@ -124,37 +110,36 @@ func (s *Service) failed(ctx context.Context, try attempt) error {
 
 // pass clears streaks, unless one has reached its limit meanwhile.
 func (s *Service) pass(ctx context.Context, streaks ...throttle.Key) error {
-	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		return s.limits.Pass(ctx, tx, streaks...)
 	})
 }
 
 func (s *Service) findByEmail(ctx context.Context, email string) (dbsqlc.User, error) {
 	key := emailKey(email)
-	if !storable(key) {
+	if !text.Storable(key) {
 		return dbsqlc.User{}, pgx.ErrNoRows
 	}
-	return s.q.FindUserByEmailKey(ctx, s.opts.DB.Direct(), key)
+	return s.queries.FindUserByEmailKey(ctx, s.o.DB.Direct(), key)
 }
 
 // firstFactorPassed goes on with the sign-in of an account that proved its first
-// factor. It returns ErrInactive, or what openSessionTx returns.
+// factor: it hands out a challenge where a second is wanted, and otherwise opens the
+// session. It returns ErrInactive, or what openSessionTx returns.
 func (s *Service) firstFactorPassed(ctx context.Context, row dbsqlc.User, first Method) (SignedIn, error) {
 	if !row.Active {
 		return SignedIn{}, ErrInactive
 	}
-	if s.second != nil {
-		c, err := s.second.challenge(ctx, row, first)
-		if err != nil {
-			return SignedIn{}, err
-		}
-		if c != nil {
-			return SignedIn{User: fromRow(row), MFA: c}, nil
-		}
+	c, err := s.challenge(ctx, row, first)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	if c != nil {
+		return SignedIn{User: fromRow(row), MFA: c}, nil
 	}
 	p := identity.Account(row.ID, identity.Role(row.Role), "").From(identity.FromContext(ctx))
 	var signed SignedIn
-	err := s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		if signed, err = s.openSessionTx(ctx, tx, row, first); err != nil {
 			return err
@@ -171,14 +156,14 @@ func (s *Service) firstFactorPassed(ctx context.Context, row dbsqlc.User, first 
 // refresh token. It returns ErrInvalidCredentials when the account was
 // deactivated, deleted or given another password since row was read.
 func (s *Service) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, methods ...Method) (SignedIn, error) {
-	if s.opts.Tokens == nil {
+	if s.o.Tokens == nil {
 		return SignedIn{}, errNoTokens
 	}
-	sid, err := uuid.NewRandomFromReader(s.opts.Random)
+	sid, err := uuid.NewRandomFromReader(s.o.Random)
 	if err != nil {
 		return SignedIn{}, fmt.Errorf("account: session id: %w", err)
 	}
-	now, edge := s.opts.Now(), identity.FromContext(ctx)
+	now, edge := s.o.Now(), identity.FromContext(ctx)
 	session := dbsqlc.InsertAuthSessionParams{
 		ID: sid, UserID: row.ID, PasswordHash: row.PasswordHash, Now: now, ExpiresAt: now.Add(SessionTTL),
 		Methods: texts(methods), UserAgent: edge.UserAgent,
@@ -186,7 +171,7 @@ func (s *Service) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User,
 	if edge.Address.IsValid() {
 		session.Address = edge.Address.String()
 	}
-	if _, err := s.q.InsertAuthSession(ctx, tx, session); err != nil {
+	if _, err := s.queries.InsertAuthSession(ctx, tx, session); err != nil {
 		return SignedIn{}, db.NotFound(err, ErrInvalidCredentials)
 	}
 	return s.giveTokens(ctx, tx, row, sid, 1)
@@ -199,14 +184,14 @@ func (s *Service) giveTokens(ctx context.Context, tx pgx.Tx, row dbsqlc.User, se
 	if err != nil {
 		return SignedIn{}, err
 	}
-	err = s.q.InsertRefreshToken(ctx, tx, dbsqlc.InsertRefreshTokenParams{
-		TokenSha256: digest(refresh), SessionID: session, CreatedAt: s.opts.Now(), Generation: generation,
+	err = s.queries.InsertRefreshToken(ctx, tx, dbsqlc.InsertRefreshTokenParams{
+		TokenSha256: digest(refresh), SessionID: session, CreatedAt: s.o.Now(), Generation: generation,
 	})
 	if err != nil {
 		return SignedIn{}, err
 	}
 	user := fromRow(row)
-	access, err := s.opts.Tokens.IssueAccess(ctx, token.Claims{UserID: user.ID, SessionID: session, Role: user.Role})
+	access, err := s.o.Tokens.IssueAccess(ctx, token.Claims{UserID: user.ID, SessionID: session, Role: user.Role})
 	if err != nil {
 		return SignedIn{}, err
 	}

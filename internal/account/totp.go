@@ -73,31 +73,31 @@ func (s *Service) SetupTOTP(ctx context.Context, userID int64) (TOTPSetup, error
 	if err := s.requireRecent(ctx); err != nil {
 		return TOTPSetup{}, err
 	}
-	if s.opts.TwoFactor.Sealer == nil {
+	if s.o.TwoFactor.Sealer == nil {
 		return TOTPSetup{}, errNoSealer
 	}
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), userID)
+	row, err := s.queries.FindUserByID(ctx, s.o.DB.Direct(), userID)
 	if err != nil {
 		return TOTPSetup{}, db.NotFound(err, ErrSessionRevoked)
 	}
 	secret := make([]byte, secretLength)
-	if _, err := io.ReadFull(s.opts.Random, secret); err != nil {
+	if _, err := io.ReadFull(s.o.Random, secret); err != nil {
 		return TOTPSetup{}, fmt.Errorf("account: random: %w", err)
 	}
-	sealed, err := s.opts.TwoFactor.Sealer.Seal(secret, sealName(userID), s.opts.Random)
+	sealed, err := s.o.TwoFactor.Sealer.Seal(secret, sealName(userID), s.o.Random)
 	if err != nil {
 		return TOTPSetup{}, err
 	}
-	err = s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		_, err := s.q.UpsertTOTPFactor(ctx, tx, dbsqlc.UpsertTOTPFactorParams{
-			UserID: userID, Secret: sealed.Box, SecretKeyID: sealed.KeyID, Now: s.opts.Now(),
+	err = s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		_, err := s.queries.UpsertTOTPFactor(ctx, tx, dbsqlc.UpsertTOTPFactorParams{
+			UserID: userID, Secret: sealed.Box, SecretKeyID: sealed.KeyID, Now: s.o.Now(),
 		})
 		return db.NotFound(err, ErrTOTPEnabled)
 	})
 	if err != nil {
 		return TOTPSetup{}, err
 	}
-	return describeSecret(secret, s.opts.TwoFactor.Issuer, row.Email)
+	return describeSecret(secret, s.o.TwoFactor.Issuer, row.Email)
 }
 
 func describeSecret(secret []byte, issuer, holder string) (TOTPSetup, error) {
@@ -126,7 +126,7 @@ func describeSecret(secret []byte, issuer, holder string) (TOTPSetup, error) {
 // sessions, which were opened without it, and returns ten recovery codes. It
 // returns ErrTOTPNotSetUp, ErrTOTPEnabled or ErrTOTPInvalid.
 func (s *Service) EnableTOTP(ctx context.Context, userID int64, code string) ([]string, error) {
-	factor, err := s.q.FindTOTPFactor(ctx, s.opts.DB.Direct(), userID)
+	factor, err := s.queries.FindTOTPFactor(ctx, s.o.DB.Direct(), userID)
 	if err != nil {
 		return nil, db.NotFound(err, ErrTOTPNotSetUp)
 	}
@@ -137,17 +137,17 @@ func (s *Service) EnableTOTP(ctx context.Context, userID int64, code string) ([]
 	if err != nil {
 		return nil, err
 	}
-	step, ok := matchStep(secret, plainCode(code), s.opts.Now())
+	step, ok := matchStep(secret, plainCode(code), s.o.Now())
 	if !ok {
 		return nil, ErrTOTPInvalid
 	}
 	var codes []string
-	err = s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := s.q.LockUser(ctx, tx, userID); err != nil { // see withoutTOTP
+	err = s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := s.queries.LockUser(ctx, tx, userID); err != nil { // see withoutTOTP
 			return db.NotFound(err, ErrSessionRevoked)
 		}
-		_, err := s.q.ConfirmTOTPFactor(ctx, tx, dbsqlc.ConfirmTOTPFactorParams{
-			UserID: userID, Secret: factor.Secret, Step: step, Now: s.opts.Now(),
+		_, err := s.queries.ConfirmTOTPFactor(ctx, tx, dbsqlc.ConfirmTOTPFactorParams{
+			UserID: userID, Secret: factor.Secret, Step: step, Now: s.o.Now(),
 		})
 		if err != nil {
 			return db.NotFound(err, ErrTOTPEnabled)
@@ -172,7 +172,7 @@ func (s *Service) DisableTOTP(ctx context.Context, userID int64, password, code 
 	if err != nil {
 		return err
 	}
-	if s.opts.TwoFactor.RequiredForAdmin && row.Role == string(identity.Admin) {
+	if s.o.TwoFactor.RequiredForAdmin && row.Role == string(identity.Admin) {
 		return ErrTwoFactorRequired
 	}
 	if row.PasswordHash == "" {
@@ -202,11 +202,11 @@ func (s *Service) RemoveTOTP(ctx context.Context, email string) error {
 	if _, err := s.withTOTP(ctx, u.ID); err != nil {
 		return err
 	}
-	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		if err := s.dropTOTP(ctx, tx, u.ID); err != nil {
 			return err
 		}
-		if _, err := s.q.RevokeUserSessions(ctx, tx, s.opts.Now(), u.ID); err != nil {
+		if _, err := s.queries.RevokeUserSessions(ctx, tx, s.o.Now(), u.ID); err != nil {
 			return err
 		}
 		if err := s.limits.Forgive(ctx, tx, secondFactorKey(u.ID)); err != nil {
@@ -217,10 +217,10 @@ func (s *Service) RemoveTOTP(ctx context.Context, email string) error {
 }
 
 func (s *Service) dropTOTP(ctx context.Context, tx pgx.Tx, userID int64) error {
-	if err := s.q.DeleteTOTPFactor(ctx, tx, userID); err != nil {
+	if err := s.queries.DeleteTOTPFactor(ctx, tx, userID); err != nil {
 		return err
 	}
-	return s.q.DeleteRecoveryCodes(ctx, tx, userID)
+	return s.queries.DeleteRecoveryCodes(ctx, tx, userID)
 }
 
 // RenewRecoveryCodes replaces all recovery codes. It returns ErrTOTPDisabled,
@@ -243,11 +243,11 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, userID int64, code str
 // withTOTP returns an account that has two-factor authentication on, else
 // ErrTOTPDisabled.
 func (s *Service) withTOTP(ctx context.Context, userID int64) (dbsqlc.User, error) {
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), userID)
+	row, err := s.queries.FindUserByID(ctx, s.o.DB.Direct(), userID)
 	if err != nil {
 		return dbsqlc.User{}, db.NotFound(err, ErrSessionRevoked)
 	}
-	on, err := s.q.HasTOTP(ctx, s.opts.DB.Direct(), userID)
+	on, err := s.queries.HasTOTP(ctx, s.o.DB.Direct(), userID)
 	if err != nil {
 		return dbsqlc.User{}, db.Translate(err)
 	}
@@ -258,14 +258,14 @@ func (s *Service) withTOTP(ctx context.Context, userID int64) (dbsqlc.User, erro
 }
 
 func (s *Service) tellTwoFactorChanged(ctx context.Context, tx pgx.Tx, userID int64, what string) error {
-	if s.opts.Mail == nil {
+	if s.o.Mail == nil {
 		return nil
 	}
-	row, err := s.q.FindUserByID(ctx, tx, userID)
+	row, err := s.queries.FindUserByID(ctx, tx, userID)
 	if err != nil {
 		return err
 	}
-	return s.opts.Mail.Send(ctx, tx, mail.Message{Kind: mail.TwoFactorChanged, To: row.Email, Name: row.FirstName, Detail: what})
+	return s.o.Mail.Send(ctx, tx, mail.Message{Kind: mail.TwoFactorChanged, To: row.Email, Name: row.FirstName, Detail: what})
 }
 
 // sealName binds a sealed secret to its account.

@@ -69,7 +69,7 @@ func (s *Service) prove(ctx context.Context, userID int64, code string, then fun
 	if err := s.limits.Check(ctx, key); err != nil {
 		return err
 	}
-	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		method, err := s.spendCode(ctx, tx, userID, plainCode(code))
 		if err != nil {
 			return err
@@ -90,10 +90,10 @@ func (s *Service) prove(ctx context.Context, userID int64, code string, then fun
 // spendCode returns how the code proved its bearer, or ErrTOTPInvalid.
 func (s *Service) spendCode(ctx context.Context, tx pgx.Tx, userID int64, code string) (Method, error) {
 	if len(code) != int(digits) {
-		_, err := s.q.SpendRecoveryCode(ctx, tx, s.opts.Now(), userID, digest(code))
+		_, err := s.queries.SpendRecoveryCode(ctx, tx, s.o.Now(), userID, digest(code))
 		return ByRecovery, db.NotFound(err, ErrTOTPInvalid)
 	}
-	factor, err := s.q.FindTOTPFactor(ctx, tx, userID)
+	factor, err := s.queries.FindTOTPFactor(ctx, tx, userID)
 	if err != nil {
 		return "", db.NotFound(err, ErrTOTPInvalid)
 	}
@@ -101,19 +101,19 @@ func (s *Service) spendCode(ctx context.Context, tx pgx.Tx, userID int64, code s
 	if err != nil {
 		return "", err
 	}
-	step, ok := matchStep(secret, code, s.opts.Now())
+	step, ok := matchStep(secret, code, s.o.Now())
 	if !ok {
 		return "", ErrTOTPInvalid
 	}
-	_, err = s.q.SpendTOTPStep(ctx, tx, step, userID)
+	_, err = s.queries.SpendTOTPStep(ctx, tx, step, userID)
 	return ByTOTP, db.NotFound(err, ErrTOTPInvalid)
 }
 
 func (s *Service) openSecret(f dbsqlc.TotpFactor) ([]byte, error) {
-	if s.opts.TwoFactor.Sealer == nil {
+	if s.o.TwoFactor.Sealer == nil {
 		return nil, errNoSealer
 	}
-	secret, err := s.opts.TwoFactor.Sealer.Open(seal.Sealed{KeyID: f.SecretKeyID, Box: f.Secret}, sealName(f.UserID))
+	secret, err := s.o.TwoFactor.Sealer.Open(seal.Sealed{KeyID: f.SecretKeyID, Box: f.Secret}, sealName(f.UserID))
 	if err != nil {
 		return nil, fmt.Errorf("account: two-factor secret of user %d: %w", f.UserID, err)
 	}
@@ -124,13 +124,13 @@ func (s *Service) openSecret(f dbsqlc.TotpFactor) ([]byte, error) {
 // operator can drop that one. Secrets that can't be read don't keep it from the
 // others; they are in the error, by their accounts' ids.
 func (s *Service) ResealSecrets(ctx context.Context) error {
-	sealer := s.opts.TwoFactor.Sealer
+	sealer := s.o.TwoFactor.Sealer
 	if sealer == nil {
 		return nil
 	}
 	var unread []error
 	for after := int64(0); ; {
-		rows, err := s.q.ListStaleTOTPFactors(ctx, s.opts.DB.Direct(), sealer.KeyID(), after)
+		rows, err := s.queries.ListStaleTOTPFactors(ctx, s.o.DB.Direct(), sealer.KeyID(), after)
 		if err != nil || len(rows) == 0 {
 			return errors.Join(append(unread, db.Translate(err))...)
 		}
@@ -152,12 +152,12 @@ func (s *Service) reseal(ctx context.Context, sealer *seal.Keyring, f dbsqlc.Tot
 	if err != nil {
 		return err
 	}
-	sealed, err := sealer.Seal(secret, sealName(f.UserID), s.opts.Random)
+	sealed, err := sealer.Seal(secret, sealName(f.UserID), s.o.Random)
 	if err != nil {
 		return err
 	}
-	return s.opts.DB.InTx(ctx, identity.System("two-factor-secrets"), func(ctx context.Context, tx pgx.Tx) error {
-		return s.q.ResealTOTPFactor(ctx, tx, dbsqlc.ResealTOTPFactorParams{
+	return s.o.DB.InTx(ctx, identity.System("two-factor-secrets"), func(ctx context.Context, tx pgx.Tx) error {
+		return s.queries.ResealTOTPFactor(ctx, tx, dbsqlc.ResealTOTPFactorParams{
 			UserID: f.UserID, OldSecret: f.Secret, Secret: sealed.Box, SecretKeyID: sealed.KeyID,
 		})
 	})
@@ -166,14 +166,14 @@ func (s *Service) reseal(ctx context.Context, sealer *seal.Keyring, f dbsqlc.Tot
 // replaceRecoveryCodes voids the account's recovery codes and returns new ones,
 // of which only digests are stored.
 func (s *Service) replaceRecoveryCodes(ctx context.Context, tx pgx.Tx, userID int64) ([]string, error) {
-	if err := s.q.DeleteRecoveryCodes(ctx, tx, userID); err != nil {
+	if err := s.queries.DeleteRecoveryCodes(ctx, tx, userID); err != nil {
 		return nil, err
 	}
 	codes := make([]string, recoveryCodes)
 	digests := make([][]byte, recoveryCodes)
 	for i := range codes {
 		var b [recoveryBytes]byte
-		if _, err := io.ReadFull(s.opts.Random, b[:]); err != nil {
+		if _, err := io.ReadFull(s.o.Random, b[:]); err != nil {
 			return nil, fmt.Errorf("account: random: %w", err)
 		}
 		text := base32Text.EncodeToString(b[:])
@@ -184,5 +184,5 @@ func (s *Service) replaceRecoveryCodes(ctx context.Context, tx pgx.Tx, userID in
 		}
 		codes[i] = strings.Join(groups, "-")
 	}
-	return codes, s.q.InsertRecoveryCodes(ctx, tx, userID, digests)
+	return codes, s.queries.InsertRecoveryCodes(ctx, tx, userID, digests)
 }

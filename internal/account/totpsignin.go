@@ -22,22 +22,23 @@ const (
 	MethodRecoveryCode = "recovery_code"
 )
 
-// totpFactor is the secondFactor of accounts that turned it on.
-type totpFactor struct{ *Service }
-
-func (f totpFactor) challenge(ctx context.Context, row dbsqlc.User, first Method) (*Challenge, error) {
-	on, err := f.q.HasTOTP(ctx, f.opts.DB.Direct(), row.ID)
+// challenge returns nil for an account that wants no second factor. first is how it
+// was proved so far, which the challenge carries for openSessionTx. Whoever proves
+// the second factor calls that in the transaction that spends the code, so that a
+// code is spent if and only if a session exists.
+func (s *Service) challenge(ctx context.Context, row dbsqlc.User, first Method) (*Challenge, error) {
+	on, err := s.queries.HasTOTP(ctx, s.o.DB.Direct(), row.ID)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
 	if !on {
 		return nil, nil
 	}
-	left, err := f.q.CountRecoveryCodes(ctx, f.opts.DB.Direct(), row.ID)
+	left, err := s.queries.CountRecoveryCodes(ctx, s.o.DB.Direct(), row.ID)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
-	signed, err := f.opts.Tokens.IssueChallenge(ctx, token.Challenge{UserID: row.ID, First: string(first), Version: credentialVersion(row)})
+	signed, err := s.o.Tokens.IssueChallenge(ctx, token.Challenge{UserID: row.ID, First: string(first), Version: credentialVersion(row)})
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (f totpFactor) challenge(ctx context.Context, row dbsqlc.User, first Method
 // locks the account's row, which EnableTOTP locks too, so that either this sees
 // the factor or EnableTOTP sees, and ends, the session. It returns ErrBusy.
 func (s *Service) withoutTOTP(ctx context.Context, tx pgx.Tx, userID int64) error {
-	on, err := s.q.HasTOTP(ctx, tx, userID)
+	on, err := s.queries.HasTOTP(ctx, tx, userID)
 	if err == nil && on {
 		return ErrBusy
 	}
@@ -63,14 +64,14 @@ func (s *Service) withoutTOTP(ctx context.Context, tx pgx.Tx, userID int64) erro
 // recovery code. It returns token.ErrChallenge, ErrTOTPInvalid,
 // throttle.ErrLimited or ErrInactive.
 func (s *Service) VerifySecondFactor(ctx context.Context, challenge, code string) (SignedIn, error) {
-	if s.opts.Tokens == nil {
+	if s.o.Tokens == nil {
 		return SignedIn{}, errNoTokens
 	}
-	c, err := s.opts.Tokens.VerifyChallenge(ctx, challenge)
+	c, err := s.o.Tokens.VerifyChallenge(ctx, challenge)
 	if err != nil {
 		return SignedIn{}, err
 	}
-	row, err := s.q.FindUserByID(ctx, s.opts.DB.Direct(), c.UserID)
+	row, err := s.queries.FindUserByID(ctx, s.o.DB.Direct(), c.UserID)
 	switch {
 	case err != nil:
 		return SignedIn{}, db.NotFound(err, token.ErrChallenge)
@@ -109,17 +110,17 @@ func (s *Service) endOtherSessions(ctx context.Context, tx pgx.Tx, userID int64)
 	if err != nil {
 		kept = uuid.Nil // acting without a session: none is kept
 	}
-	_, err = s.q.RevokeOtherSessions(ctx, tx, s.opts.Now(), userID, kept)
+	_, err = s.queries.RevokeOtherSessions(ctx, tx, s.o.Now(), userID, kept)
 	return err
 }
 
 // demandSecondFactor marks an administrator without two-factor authentication
 // where it is required.
 func (s *Service) demandSecondFactor(ctx context.Context, p identity.Principal) (identity.Principal, error) {
-	if !s.opts.TwoFactor.RequiredForAdmin || p.Role != identity.Admin {
+	if !s.o.TwoFactor.RequiredForAdmin || p.Role != identity.Admin {
 		return p, nil
 	}
-	on, err := s.q.HasTOTP(ctx, s.opts.DB.Direct(), p.UserID)
+	on, err := s.queries.HasTOTP(ctx, s.o.DB.Direct(), p.UserID)
 	if err != nil {
 		return identity.Principal{}, db.Translate(err)
 	}

@@ -89,7 +89,7 @@ var errUncounted = errors.New("account: a change of one's own address is to be c
 func (s *Service) update(ctx context.Context, id int64, c Change, counted bool) (dbsqlc.User, error) {
 	p := identity.FromContext(ctx)
 	var row dbsqlc.User
-	err := s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		old, err := s.lockForChange(ctx, tx, id, c)
 		if err != nil {
 			return err
@@ -127,11 +127,11 @@ func (s *Service) SetRole(ctx context.Context, email string, role identity.Role)
 // Delete removes an account with its sessions, tokens and posts. It returns
 // ErrNotFound or ErrLastAdmin.
 func (s *Service) Delete(ctx context.Context, id int64) error {
-	return s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		if err := s.sparesAnAdmin(ctx, tx, id); err != nil {
 			return err
 		}
-		n, err := s.q.DeleteUser(ctx, tx, id)
+		n, err := s.queries.DeleteUser(ctx, tx, id)
 		if err == nil && n == 0 {
 			return ErrNotFound
 		}
@@ -149,13 +149,13 @@ func (s *Service) lockForChange(ctx context.Context, tx pgx.Tx, id int64, c Chan
 			return dbsqlc.User{}, err
 		}
 	}
-	row, err := s.q.LockUser(ctx, tx, id)
+	row, err := s.queries.LockUser(ctx, tx, id)
 	return row, db.NotFound(err, ErrNotFound)
 }
 
 // sparesAnAdmin returns ErrLastAdmin when the account is the only active ADMIN.
 func (s *Service) sparesAnAdmin(ctx context.Context, tx pgx.Tx, id int64) error {
-	admins, err := s.q.LockActiveAdmins(ctx, tx)
+	admins, err := s.queries.LockActiveAdmins(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -225,15 +225,15 @@ func (s *Service) store(ctx context.Context, tx pgx.Tx, old, next dbsqlc.User) (
 	if moved {
 		next.EmailVerifiedAt = nil
 	}
-	row, err := s.q.UpdateUser(ctx, tx, dbsqlc.UpdateUserParams{
+	row, err := s.queries.UpdateUser(ctx, tx, dbsqlc.UpdateUserParams{
 		ID: old.ID, FirstName: next.FirstName, LastName: next.LastName, Email: next.Email, EmailKey: next.EmailKey,
-		EmailVerifiedAt: next.EmailVerifiedAt, Role: next.Role, Active: next.Active, Now: s.opts.Now(),
+		EmailVerifiedAt: next.EmailVerifiedAt, Role: next.Role, Active: next.Active, Now: s.o.Now(),
 	})
 	if err != nil {
 		return dbsqlc.User{}, err
 	}
 	if old.Active && !next.Active {
-		if _, err := s.q.RevokeUserSessions(ctx, tx, s.opts.Now(), old.ID); err != nil {
+		if _, err := s.queries.RevokeUserSessions(ctx, tx, s.o.Now(), old.ID); err != nil {
 			return dbsqlc.User{}, err
 		}
 	}

@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/account/commonpassword"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Bounds of an account's fields, in characters.
@@ -78,10 +77,10 @@ func (n NewUser) profileProblems() map[string]string {
 	details := map[string]string{}
 	for field, v := range map[string]string{"first_name": n.FirstName, "last_name": n.LastName} {
 		switch {
-		case !within(v, MinName, MaxName) || textline.Blank(v):
+		case !text.Within(v, MinName, MaxName) || text.Blank(v):
 			details[field] = fmt.Sprintf("Needs %d to %d characters.", MinName, MaxName)
-		case !textline.Valid(v):
-			details[field] = textline.Rule
+		case !text.IsLine(v):
+			details[field] = text.LineRule
 		}
 	}
 	if !validEmail(n.Email) {
@@ -105,18 +104,12 @@ func problems(details map[string]string) error {
 // address, "" when nothing is.
 func passwordProblem(password, email string) string {
 	switch {
-	case !within(password, MinPassword, MaxPassword):
+	case !text.Within(password, MinPassword, MaxPassword):
 		return passwordRule
 	case commonpassword.Contains(password) || strings.EqualFold(password, email):
 		return commonRule
 	}
 	return ""
-}
-
-// within says that s is storable text of least to most characters.
-func within(s string, least, most int) bool {
-	n := utf8.RuneCountInString(s)
-	return storable(s) && n >= least && n <= most
 }
 
 func fromRow(r dbsqlc.User) User {

@@ -23,7 +23,7 @@ import (
 
 // Docs is the documentation of one API.
 type Docs struct {
-	options             Options
+	o                   Options
 	keep                []string // schemas of Models
 	overrides, webhooks []override
 	exclude             exclusion
@@ -75,7 +75,7 @@ func New(o Options) (*Docs, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("documentation: %w", err)
 	}
-	d := &Docs{options: o, exclude: newExclusion(o.ExcludeRoutes, o.ExcludePrefixes)}
+	d := &Docs{o: o, exclude: newExclusion(o.ExcludeRoutes, o.ExcludePrefixes)}
 	var err error
 	if d.keep, err = describeModels(o.API.Components.Schemas, o.Models); err != nil {
 		return nil, fmt.Errorf("documentation: %w", err)
@@ -111,7 +111,7 @@ func (d *Docs) Bytes(form Form) ([]byte, error) {
 }
 
 func (d *Docs) edition() (*edition, error) {
-	if d.options.DevMode {
+	if d.o.DevMode {
 		return d.generate()
 	}
 	return d.current, nil
@@ -133,7 +133,7 @@ func (d *Docs) generate() (*edition, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &edition{forms: map[Form][]byte{JSON: plain, Markdown: writeMarkdown(doc, d.options.Prefix)}, files: map[Form]*precompressed.Content{}}
+	e := &edition{forms: map[Form][]byte{JSON: plain, Markdown: writeMarkdown(doc, d.o.Prefix)}, files: map[Form]*precompressed.Content{}}
 	var writers errgroup.Group
 	var mu sync.Mutex
 	write := func(form Form, writer func() ([]byte, error)) {

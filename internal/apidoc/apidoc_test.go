@@ -119,7 +119,7 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 	if len(p.Components.SecuritySchemes) > 0 {
 		t.Errorf("security schemes nobody asked for: %v", p.Components.SecuritySchemes)
 	}
-	got := newDocs(t, Options{}).options
+	got := newDocs(t, Options{}).o
 	if got.Prefix != "/docs" || got.Theme != "kepler" || got.UI != Alternate {
 		t.Errorf("%+v", got)
 	}

@@ -50,14 +50,14 @@ func describeModels(r huma.Registry, listed []any) ([]string, error) {
 
 // describe copies the live description and makes it the one that is served.
 func (d *Docs) describe() (document, error) {
-	doc, err := toObject(d.options.API)
+	doc, err := toObject(d.o.API)
 	if err != nil {
 		return nil, err
 	}
 	info := member(doc, "info")
-	info["title"], info["version"] = d.options.Title, d.options.Version
-	if delete(info, "description"); d.options.Description != "" {
-		info["description"] = d.options.Description
+	info["title"], info["version"] = d.o.Title, d.o.Version
+	if delete(info, "description"); d.o.Description != "" {
+		info["description"] = d.o.Description
 	}
 	paths := member(doc, "paths")
 	maps.DeleteFunc(paths, func(path string, _ any) bool { return d.exclude.covers(path) })
@@ -84,7 +84,7 @@ func (d *Docs) describe() (document, error) {
 }
 
 func (d *Docs) declareAuth(doc object) {
-	a := d.options.Auth
+	a := d.o.Auth
 	if a.Name == "" {
 		return
 	}
@@ -101,7 +101,7 @@ func (d *Docs) declareAuth(doc object) {
 
 // addSchemas puts the registry's schemas into doc, cut to what is needed.
 func (d *Docs) addSchemas(doc object) error {
-	all, err := toObject(d.options.API.Components.Schemas)
+	all, err := toObject(d.o.API.Components.Schemas)
 	if err != nil {
 		return err
 	}

@@ -29,11 +29,11 @@ func (d *Docs) inferRoutes(doc, paths object) {
 		id, _ := op["operationId"].(string)
 		ids[id] = true
 	}
-	routes := slices.Clone(d.options.Routes)
+	routes := slices.Clone(d.o.Routes)
 	slices.SortFunc(routes, func(a, b Route) int { return strings.Compare(a.Path+" "+a.Method, b.Path+" "+b.Method) })
 	for _, r := range routes {
 		path, names := template(r.Path)
-		own := path == d.options.Prefix || strings.HasPrefix(path, d.options.Prefix+"/")
+		own := path == d.o.Prefix || strings.HasPrefix(path, d.o.Prefix+"/")
 		if own || d.exclude.covers(path) || !slices.Contains(documentedMethods, r.Method) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package apidoc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -90,18 +91,10 @@ var themes = []string{
 }
 
 func (o Options) withDefaults() Options {
-	if o.Prefix == "" {
-		o.Prefix = "/docs"
-	}
-	if o.Title == "" {
-		o.Title = "API Documentation"
-	}
-	if o.Version == "" {
-		o.Version = "1.0.0"
-	}
-	if o.Theme == "" {
-		o.Theme = "kepler"
-	}
+	o.Prefix = cmp.Or(o.Prefix, "/docs")
+	o.Title = cmp.Or(o.Title, "API Documentation")
+	o.Version = cmp.Or(o.Version, "1.0.0")
+	o.Theme = cmp.Or(o.Theme, "kepler")
 	return o
 }
 

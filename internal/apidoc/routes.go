@@ -19,7 +19,7 @@ type Endpoint struct {
 // stable order. The answers are compressed already and have a strong ETag for
 // each coding: no middleware should compress them again.
 func (d *Docs) Routes() []Endpoint {
-	prefix := d.options.Prefix
+	prefix := d.o.Prefix
 	routes := []Endpoint{
 		{prefix, http.HandlerFunc(d.servePage)},
 		// The pages refer to everything relative to their own path, so that they
@@ -39,7 +39,7 @@ func (d *Docs) Routes() []Endpoint {
 }
 
 func (d *Docs) servePage(w http.ResponseWriter, r *http.Request) {
-	kind := d.options.UI
+	kind := d.o.UI
 	switch r.URL.Query().Get("ui") {
 	case "primary":
 		kind = Primary

@@ -43,7 +43,7 @@ func (c Change) validate() error {
 
 // FindPost returns ErrNoPost when there is no such post.
 func (s *Service) FindPost(ctx context.Context, id int64) (Post, error) {
-	row, err := s.q.FindPost(ctx, s.opts.DB.Direct(), id)
+	row, err := s.queries.FindPost(ctx, s.o.DB.Direct(), id)
 	if err != nil {
 		return Post{}, db.NotFound(err, ErrNoPost)
 	}
@@ -57,14 +57,14 @@ func (s *Service) UpdatePost(ctx context.Context, id int64, c Change) (Post, err
 		return Post{}, err
 	}
 	p := identity.FromContext(ctx)
-	params := dbsqlc.UpdatePostParams{ID: id, Title: c.Title, Body: c.Body, Now: s.opts.Now(), Anyones: changesAny(p), ActorID: p.UserID}
+	params := dbsqlc.UpdatePostParams{ID: id, Title: c.Title, Body: c.Body, Now: s.o.Now(), Anyones: changesAny(p), ActorID: p.UserID}
 	if c.Tags != nil {
 		params.Tags = distinct(*c.Tags)
 	}
 	var row dbsqlc.Post
-	err := s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		row, err = s.q.UpdatePost(ctx, tx, params)
+		row, err = s.queries.UpdatePost(ctx, tx, params)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return s.whyNot(ctx, tx, id)
 		}
@@ -80,8 +80,8 @@ func (s *Service) UpdatePost(ctx context.Context, id int64, c Change) (Post, err
 // ErrNoPost or ErrNotAuthor.
 func (s *Service) DeletePost(ctx context.Context, id int64) error {
 	p := identity.FromContext(ctx)
-	return s.opts.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		n, err := s.q.DeletePost(ctx, tx, id, changesAny(p), p.UserID)
+	return s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		n, err := s.queries.DeletePost(ctx, tx, id, changesAny(p), p.UserID)
 		if err == nil && n == 0 {
 			return s.whyNot(ctx, tx, id)
 		}
@@ -93,7 +93,7 @@ func changesAny(p identity.Principal) bool { return p.Is(identity.Editor, identi
 
 // whyNot says why a change found no post that p may change.
 func (s *Service) whyNot(ctx context.Context, tx pgx.Tx, id int64) error {
-	exists, err := s.q.PostExists(ctx, tx, id)
+	exists, err := s.queries.PostExists(ctx, tx, id)
 	switch {
 	case err != nil:
 		return err

@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/db/where"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Options configure New. DB is mandatory.
@@ -24,8 +25,8 @@ type Options struct {
 
 // Service is the posts.
 type Service struct {
-	opts Options
-	q    dbsqlc.Queries
+	o       Options
+	queries dbsqlc.Queries
 }
 
 // New makes the service.
@@ -36,7 +37,7 @@ func New(o Options) (*Service, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{opts: o}, nil
+	return &Service{o: o}, nil
 }
 
 // CreatePost stores a post; a tag that is given twice is kept once. It returns a
@@ -46,10 +47,10 @@ func (s *Service) CreatePost(ctx context.Context, n NewPost) (Post, error) {
 		return Post{}, err
 	}
 	var row dbsqlc.Post
-	err := s.opts.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		row, err = s.q.InsertPost(ctx, tx, dbsqlc.InsertPostParams{
-			AuthorID: n.AuthorID, Title: n.Title, Body: n.Body, Tags: distinct(n.Tags), Now: s.opts.Now(),
+		row, err = s.queries.InsertPost(ctx, tx, dbsqlc.InsertPostParams{
+			AuthorID: n.AuthorID, Title: n.Title, Body: n.Body, Tags: distinct(n.Tags), Now: s.o.Now(),
 		})
 		return err
 	})
@@ -96,25 +97,22 @@ func (p Post) Position() Position { return Position{CreatedAt: p.CreatedAt, ID: 
 // ListPosts returns a page of posts, newest first, and, when asked, how many
 // match. It returns a validation fault whose details are keyed by q or tag.
 func (s *Service) ListPosts(ctx context.Context, f Filter) ([]Post, *int64, error) {
-	conditions, args, err := f.conditions()
+	matching, err := f.matching()
 	if err != nil {
 		return nil, nil, err
 	}
 	var total *int64
 	if f.Count {
 		total = new(int64)
-		count := `select count(*) from posts where ` + conditions
-		if err := s.opts.DB.Direct().QueryRow(ctx, count, args).Scan(total); err != nil {
+		if err := s.o.DB.Direct().QueryRow(ctx, `select count(*) from posts`+matching.SQL(), matching.Args()...).Scan(total); err != nil {
 			return nil, nil, db.Translate(err)
 		}
 	}
 	if f.After != nil {
-		conditions += ` and (created_at, id) < (@after_created_at, @after_id)`
-		args["after_created_at"], args["after_id"] = f.After.CreatedAt, f.After.ID
+		matching.Add(`(created_at, id) < (?, ?)`, f.After.CreatedAt, f.After.ID)
 	}
-	args["limit"] = f.Limit
-	query := `select * from posts where ` + conditions + ` order by created_at desc, id desc limit @limit`
-	rows, err := s.opts.DB.Direct().Query(ctx, query, args)
+	query := `select * from posts` + matching.SQL() + ` order by created_at desc, id desc limit ` + matching.Arg(f.Limit)
+	rows, err := s.o.DB.Direct().Query(ctx, query, matching.Args()...)
 	if err != nil {
 		return nil, nil, db.Translate(err)
 	}
@@ -125,29 +123,26 @@ func (s *Service) ListPosts(ctx context.Context, f Filter) ([]Post, *int64, erro
 	return posts, total, db.Translate(err)
 }
 
-func (f Filter) conditions() (string, pgx.NamedArgs, error) {
-	where := []string{"true"}
-	args := pgx.NamedArgs{}
+func (f Filter) matching() (*where.Clause, error) {
 	details := map[string]string{}
-	for field, text := range map[string]string{"q": f.Query, "tag": f.Tag} {
-		if !storable(text) {
+	for field, value := range map[string]string{"q": f.Query, "tag": f.Tag} {
+		if !text.Storable(value) {
 			details[field] = "Must be text without U+0000."
 		}
 	}
 	if len(details) > 0 {
-		return "", nil, fault.Validation(details)
+		return nil, fault.Validation(details)
 	}
+	c := where.New()
 	if f.Query != "" {
-		where = append(where, `(title ilike @q or body ilike @q)`)
-		args["q"] = "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Query) + "%"
+		pattern := where.Containing(f.Query)
+		c.Add(`(title ilike ? or body ilike ?)`, pattern, pattern)
 	}
 	if f.Tag != "" {
-		where = append(where, `tags @> array[@tag::text]`)
-		args["tag"] = f.Tag
+		c.Add(`tags @> array[?::text]`, f.Tag)
 	}
 	if f.AuthorID != 0 {
-		where = append(where, `author_id = @author_id`)
-		args["author_id"] = f.AuthorID
+		c.Add(`author_id = ?`, f.AuthorID)
 	}
-	return strings.Join(where, " and "), args, nil
+	return c, nil
 }

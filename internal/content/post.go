@@ -3,13 +3,11 @@ package content
 
 import (
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Bounds of a post's fields, in characters.
@@ -42,19 +40,19 @@ type NewPost struct {
 func (n NewPost) validate() error {
 	details := map[string]string{}
 	switch {
-	case !within(n.Title, MaxTitle):
+	case !text.Within(n.Title, 1, MaxTitle):
 		details["title"] = fmt.Sprintf("Needs 1 to %d characters.", MaxTitle)
-	case !textline.Valid(n.Title):
-		details["title"] = textline.Rule
+	case !text.IsLine(n.Title):
+		details["title"] = text.LineRule
 	}
-	if !within(n.Body, MaxBody) {
+	if !text.Within(n.Body, 1, MaxBody) {
 		details["body"] = fmt.Sprintf("Needs 1 to %d characters.", MaxBody)
 	}
 	if len(n.Tags) > MaxTags {
 		details["tags"] = fmt.Sprintf("Has at most %d tags.", MaxTags)
 	}
 	for i, tag := range n.Tags {
-		if !within(tag, MaxTag) {
+		if !text.Within(tag, 1, MaxTag) {
 			details[fmt.Sprintf("tags[%d]", i)] = fmt.Sprintf("Needs 1 to %d characters.", MaxTag)
 		}
 	}
@@ -62,16 +60,6 @@ func (n NewPost) validate() error {
 		return fault.Validation(details)
 	}
 	return nil
-}
-
-// within says that s is storable text of 1 to most characters.
-func within(s string, most int) bool {
-	return storable(s) && s != "" && utf8.RuneCountInString(s) <= most
-}
-
-// storable says that PostgreSQL can hold s as text.
-func storable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
 
 func fromRow(r dbsqlc.Post) Post {

@@ -4,6 +4,7 @@
 package groupcommit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,23 +62,16 @@ type Options[T any] struct {
 }
 
 func (o Options[T]) withDefaults() Options[T] {
-	orDefault := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	orDefault(&o.Flushers, 2)
-	orDefault(&o.MaxBatch, 128)
-	orDefault(&o.MaxQueued, 1024)
-	orDefault(&o.GapBatch, 16)
-	orDefault(&o.MaxBatchBytes, 8<<20)
-	orDefault(&o.MaxQueuedBytes, 64<<20)
+	o.Flushers = cmp.Or(max(o.Flushers, 0), 2)
+	o.MaxBatch = cmp.Or(max(o.MaxBatch, 0), 128)
+	o.MaxQueued = cmp.Or(max(o.MaxQueued, 0), 1024)
+	o.GapBatch = cmp.Or(max(o.GapBatch, 0), 16)
+	o.MaxBatchBytes = cmp.Or(max(o.MaxBatchBytes, 0), 8<<20)
+	o.MaxQueuedBytes = cmp.Or(max(o.MaxQueuedBytes, 0), 64<<20)
 	if o.Size == nil {
 		o.Size = func(T) int { return 0 }
 	}
-	if o.FlushTimeout <= 0 {
-		o.FlushTimeout = 5 * time.Second
-	}
+	o.FlushTimeout = cmp.Or(max(o.FlushTimeout, 0), 5*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"net/netip"
 	"regexp"
-	"strings"
 	"sync"
 
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // exchange is what is remembered of one request for its log line.
@@ -76,7 +76,7 @@ func userAgent(r *http.Request) string {
 	if len(s) > identity.MaxUserAgent {
 		s = s[:identity.MaxUserAgent]
 	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
+	return text.MakeStorable(s, "")
 }
 
 // clientAddress is what the trusted proxies say, else the peer's own address.

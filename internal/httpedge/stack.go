@@ -1,6 +1,7 @@
 package httpedge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -41,9 +42,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Timeout == 0 {
-		o.Timeout = 30 * time.Second
-	}
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	if o.NewRequestID == nil {
 		o.NewRequestID = rand.Text
 	}

@@ -68,9 +68,6 @@ const MaxUserAgent = 256
 // System is Waypost acting by itself: a job, a command, a start-up step.
 func System(name string) Principal { return Principal{Kind: KindSystem, ID: name} }
 
-// Provider is a webhook provider whose signature was verified.
-func Provider(name string) Principal { return Principal{Kind: KindProvider, ID: name} }
-
 // Site is a site key or a secret site API key.
 func Site(id string) Principal { return Principal{Kind: KindSite, ID: id} }
 

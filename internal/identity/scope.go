@@ -20,10 +20,7 @@ const (
 
 var allScopes = [...]Scope{Read, Write, Administer, AI}
 
-// AllScopes returns every scope.
-func AllScopes() []Scope { return slices.Clone(allScopes[:]) }
-
-// Valid reports whether s is one of AllScopes.
+// Valid reports whether s is one of the scopes.
 func (s Scope) Valid() bool { return slices.Contains(allScopes[:], s) }
 
 // Scopes is a set of scopes; the zero value is empty.
@@ -46,7 +43,7 @@ func (s Scopes) Has(list ...Scope) bool {
 	return s&wanted == wanted
 }
 
-// List returns the set's scopes in the order of AllScopes.
+// List returns the set's scopes in the order in which they are declared.
 func (s Scopes) List() []Scope {
 	list := []Scope{}
 	for _, scope := range allScopes {

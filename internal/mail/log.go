@@ -17,7 +17,7 @@ type LogOptions struct {
 }
 
 // Log is a Sender that sends nothing and writes a line instead.
-type Log struct{ opts LogOptions }
+type Log struct{ o LogOptions }
 
 // NewLog makes a Log.
 func NewLog(o LogOptions) (*Log, error) {
@@ -34,9 +34,9 @@ func (l *Log) Send(ctx context.Context, _ pgx.Tx, m Message) error {
 		return err
 	}
 	attrs := []slog.Attr{slog.String("kind", string(m.Kind)), slog.String("to", m.To), slog.String("subject", subject)}
-	if l.opts.ShowLinks && m.Link != "" {
+	if l.o.ShowLinks && m.Link != "" {
 		attrs = append(attrs, slog.String("link", m.Link))
 	}
-	l.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "mail", attrs...)
+	l.o.Logger.LogAttrs(ctx, slog.LevelInfo, "mail", attrs...)
 	return nil
 }

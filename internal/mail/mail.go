@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Sender takes a message within tx. A driver that keeps messages in the database
@@ -49,11 +49,11 @@ const (
 	TwoFactorChanged Kind = "two_factor_changed"
 )
 
-type text struct{ subject, body string }
+type letter struct{ subject, body string }
 
-// texts are templates over Message. The greeting and the closing are the same in
+// letters are templates over Message. The greeting and the closing are the same in
 // all.
-var texts = map[Kind]text{
+var letters = map[Kind]letter{
 	VerifyEmail: {"Confirm your e-mail address", `please confirm that this address is yours:
 
   {{.Link}}
@@ -94,7 +94,7 @@ If it was not you, ask for a new password at once and tell the operator of this 
 
 // Compose returns a message's subject and plain text.
 func Compose(m Message) (string, string, error) {
-	t, known := texts[m.Kind]
+	t, known := letters[m.Kind]
 	switch {
 	case !known:
 		return "", "", fmt.Errorf("mail: no text for kind %q", m.Kind)
@@ -105,7 +105,7 @@ func Compose(m Message) (string, string, error) {
 	if err != nil {
 		return "", "", fmt.Errorf("mail: %w", err)
 	}
-	if !textline.Valid(m.Name) { // stored before such names were refused
+	if !text.IsLine(m.Name) { // stored before such names were refused
 		m.Name = "there"
 	}
 	var b strings.Builder

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/mail/mailtest"
 )
 
 var kinds = []mail.Kind{
@@ -53,7 +54,7 @@ func TestAMessageThatCanNotBeSentIsRefused(t *testing.T) {
 	} {
 		m := message(mail.VerifyEmail)
 		change(&m)
-		var memory mail.Memory
+		var memory mailtest.Memory
 		if err := memory.Send(t.Context(), nil, m); err == nil || len(memory.Sent("")) != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -84,7 +85,7 @@ func TestTheLogShowsLinksOnlyToDevelopers(t *testing.T) {
 
 func TestMemoryKeepsMessagesByAddress(t *testing.T) {
 	t.Parallel()
-	var memory mail.Memory
+	var memory mailtest.Memory
 	for _, to := range []string{"a@example.com", "b@example.com", "a@example.com"} {
 		m := message(mail.PasswordChanged)
 		m.To = to

@@ -20,6 +20,7 @@ import (
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/httpedge"
 	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/mail/mailtest"
 	"github.com/waypost/waypost/internal/pages"
 	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/token"
@@ -35,7 +36,7 @@ const (
 type site struct {
 	handler  http.Handler
 	accounts *account.Service
-	mail     *mail.Memory
+	mail     *mailtest.Memory
 	jobs     *jobs
 	log      *bytes.Buffer
 }
@@ -55,7 +56,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{mail: &mail.Memory{}, jobs: &jobs{}, log: &bytes.Buffer{}}
+	s := &site{mail: &mailtest.Memory{}, jobs: &jobs{}, log: &bytes.Buffer{}}
 	s.accounts, err = account.New(account.Options{
 		DB: d, Tokens: tokens, Mail: s.mail, Jobs: s.jobs, URL: baseURL, PasswordCost: account.PasswordCost{MemoryKiB: 64, Passes: 1, Lanes: 1},
 	})

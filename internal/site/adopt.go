@@ -33,17 +33,17 @@ func (s *Service) AdoptSiteKey(ctx context.Context, id uuid.UUID, key string) (S
 	}
 	var row dbsqlc.Site
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.q.LockSiteKeyAdoption(ctx, tx); err != nil {
+		if err := s.queries.LockSiteKeyAdoption(ctx, tx); err != nil {
 			return err
 		}
-		taken, err := s.q.SiteKeyExists(ctx, tx, key, id)
+		taken, err := s.queries.SiteKeyExists(ctx, tx, key, id)
 		if err != nil {
 			return err
 		}
 		if taken {
 			return ErrKeyTaken
 		}
-		row, err = s.q.UpdateSiteKey(ctx, tx, key, s.o.Now(), id)
+		row, err = s.queries.UpdateSiteKey(ctx, tx, key, s.o.Now(), id)
 		return db.NotFound(err, ErrNoSite)
 	})
 	if err != nil {
@@ -65,17 +65,17 @@ func (s *Service) AdoptKey(ctx context.Context, siteID uuid.UUID, name string, s
 	}
 	var row dbsqlc.SiteApiKey
 	err = s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.q.LockSiteKeyAdoption(ctx, tx); err != nil {
+		if err := s.queries.LockSiteKeyAdoption(ctx, tx); err != nil {
 			return err
 		}
-		taken, err := s.q.SiteAPIKeyHashExists(ctx, tx, digest(secret))
+		taken, err := s.queries.SiteAPIKeyHashExists(ctx, tx, digest(secret))
 		if err != nil {
 			return err
 		}
 		if taken {
 			return ErrKeyTaken
 		}
-		row, err = s.q.InsertSiteAPIKey(ctx, tx, dbsqlc.InsertSiteAPIKeyParams{
+		row, err = s.queries.InsertSiteAPIKey(ctx, tx, dbsqlc.InsertSiteAPIKeyParams{
 			SiteID: siteID, ID: id, Name: name, Scope: string(scope), Prefix: secret[:minAdopted/2], KeySha256: digest(secret), CreatedAt: s.o.Now(),
 		})
 		return db.NotFound(err, ErrNoSite)
@@ -99,7 +99,7 @@ func (s *Service) byAdoptedKey(ctx context.Context, key string) (Site, error) {
 	if !adoptable(key) {
 		return Site{}, ErrSiteKey
 	}
-	row, err := s.q.FindSiteBySiteKey(ctx, s.o.LookupDB.Direct(), key)
+	row, err := s.queries.FindSiteBySiteKey(ctx, s.o.LookupDB.Direct(), key)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Site{}, ErrSiteKey
 	}

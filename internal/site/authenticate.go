@@ -44,12 +44,12 @@ func (s *Service) AuthenticateKey(ctx context.Context, presented string) (Site, 
 
 func (s *Service) findKey(ctx context.Context, presented string, sum []byte, now time.Time) (dbsqlc.FindSiteAPIKeyByHashRow, error) {
 	if id, ok := siteOf(presented, secretPrefixes[ScopeRead], secretPrefixes[ScopeIngest]); ok {
-		return s.q.FindSiteAPIKeyByHash(ctx, s.o.LookupDB.Direct(), id, sum, &now)
+		return s.queries.FindSiteAPIKeyByHash(ctx, s.o.LookupDB.Direct(), id, sum, &now)
 	}
 	if !adoptable(presented) {
 		return dbsqlc.FindSiteAPIKeyByHashRow{}, pgx.ErrNoRows
 	}
-	row, err := s.q.FindAdoptedSiteAPIKey(ctx, s.o.LookupDB.Direct(), sum, &now)
+	row, err := s.queries.FindAdoptedSiteAPIKey(ctx, s.o.LookupDB.Direct(), sum, &now)
 	return dbsqlc.FindSiteAPIKeyByHashRow(row), err
 }
 
@@ -65,7 +65,7 @@ func (s *Service) noteUse(ctx context.Context, key Key, now time.Time) {
 		if _, err := tx.Exec(ctx, "set local synchronous_commit = off"); err != nil {
 			return err
 		}
-		return s.q.TouchSiteAPIKey(ctx, tx, dbsqlc.TouchSiteAPIKeyParams{Now: &now, Stale: &stale, SiteID: key.SiteID, ID: key.ID})
+		return s.queries.TouchSiteAPIKey(ctx, tx, dbsqlc.TouchSiteAPIKeyParams{Now: &now, Stale: &stale, SiteID: key.SiteID, ID: key.ID})
 	})
 	if err != nil {
 		s.o.Logger.WarnContext(ctx, "the use of a site's API key was not noted", "site", key.SiteID, "key", key.ID, "error", err)

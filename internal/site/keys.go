@@ -80,7 +80,7 @@ func (s *Service) RotateKey(ctx context.Context, siteID, keyID uuid.UUID, grace 
 	var secret string
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		expires := s.o.Now().Add(grace)
-		old, err := s.q.RetireSiteAPIKey(ctx, tx, &expires, siteID, keyID)
+		old, err := s.queries.RetireSiteAPIKey(ctx, tx, &expires, siteID, keyID)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return s.whyNotRetired(ctx, tx, siteID, keyID)
 		}
@@ -100,7 +100,7 @@ func (s *Service) RevokeKey(ctx context.Context, siteID, keyID uuid.UUID) (Key, 
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		now := s.o.Now()
 		var err error
-		row, err = s.q.RevokeSiteAPIKey(ctx, tx, &now, siteID, keyID)
+		row, err = s.queries.RevokeSiteAPIKey(ctx, tx, &now, siteID, keyID)
 		return db.NotFound(err, ErrNoKey)
 	})
 	return keyOf(row), err
@@ -108,7 +108,7 @@ func (s *Service) RevokeKey(ctx context.Context, siteID, keyID uuid.UUID) (Key, 
 
 // ListKeys returns a site's keys, retired ones included, newest first.
 func (s *Service) ListKeys(ctx context.Context, siteID uuid.UUID) ([]Key, error) {
-	rows, err := s.q.ListSiteAPIKeys(ctx, s.o.DB.Direct(), siteID)
+	rows, err := s.queries.ListSiteAPIKeys(ctx, s.o.DB.Direct(), siteID)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -128,7 +128,7 @@ func (s *Service) insertKey(ctx context.Context, tx pgx.Tx, siteID uuid.UUID, na
 	if err != nil {
 		return Key{}, "", err
 	}
-	row, err := s.q.InsertSiteAPIKey(ctx, tx, dbsqlc.InsertSiteAPIKeyParams{
+	row, err := s.queries.InsertSiteAPIKey(ctx, tx, dbsqlc.InsertSiteAPIKeyParams{
 		SiteID: siteID, ID: id, Name: name, Scope: string(scope), Prefix: secret[:visiblePrefix], KeySha256: digest(secret), CreatedAt: s.o.Now(),
 	})
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Service) insertKey(ctx context.Context, tx pgx.Tx, siteID uuid.UUID, na
 }
 
 func (s *Service) whyNotRetired(ctx context.Context, tx pgx.Tx, siteID, keyID uuid.UUID) error {
-	exists, err := s.q.SiteAPIKeyExists(ctx, tx, siteID, keyID)
+	exists, err := s.queries.SiteAPIKeyExists(ctx, tx, siteID, keyID)
 	switch {
 	case err != nil:
 		return err

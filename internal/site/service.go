@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -61,18 +62,16 @@ func (o Options) withDefaults() Options {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
-	if o.CacheFor == 0 {
-		o.CacheFor = time.Second
-	}
+	o.CacheFor = cmp.Or(o.CacheFor, time.Second)
 	return o
 }
 
 // Service makes sites and keys and finds them again.
 type Service struct {
-	o     Options
-	q     *dbsqlc.Queries
-	zones zones
-	known recent
+	o       Options
+	queries dbsqlc.Queries
+	zones   zones
+	known   recent
 }
 
 // New makes a Service.
@@ -80,7 +79,7 @@ func New(o Options) (*Service, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Service{o: o.withDefaults(), q: dbsqlc.New()}, nil
+	return &Service{o: o.withDefaults()}, nil
 }
 
 // Create makes a site with a public key. An empty timezone is UTC. A field that
@@ -104,7 +103,7 @@ func (s *Service) Create(ctx context.Context, name, domain, timezone string) (Si
 	}
 	var row dbsqlc.Site
 	err = s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		row, err = s.q.InsertSite(ctx, tx, dbsqlc.InsertSiteParams{
+		row, err = s.queries.InsertSite(ctx, tx, dbsqlc.InsertSiteParams{
 			ID: id, Name: n.name, Domain: n.domain, Timezone: n.zone.String(), SiteKey: key, ImportSecret: importSecret, CreatedAt: s.o.Now(),
 		})
 		return err
@@ -121,7 +120,7 @@ func (s *Service) List(ctx context.Context, before uuid.UUID, limit int) ([]Site
 	if before == uuid.Nil {
 		before = uuid.Max
 	}
-	rows, err := s.q.ListSites(ctx, s.o.DB.Direct(), before, int32(limit))
+	rows, err := s.queries.ListSites(ctx, s.o.DB.Direct(), before, int32(limit))
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -136,7 +135,7 @@ func (s *Service) List(ctx context.Context, before uuid.UUID, limit int) ([]Site
 
 // Find returns a site, or ErrNoSite.
 func (s *Service) Find(ctx context.Context, id uuid.UUID) (Site, error) {
-	row, err := s.q.FindSite(ctx, s.o.LookupDB.Direct(), id)
+	row, err := s.queries.FindSite(ctx, s.o.LookupDB.Direct(), id)
 	if err != nil {
 		return Site{}, db.NotFound(err, ErrNoSite)
 	}
@@ -170,7 +169,7 @@ func (s *Service) BySiteKey(ctx context.Context, key string) (Site, error) {
 // ImportSecret returns the secret from which the salts of a site's old days are
 // derived, nil once ForgetImport destroyed it; or ErrNoSite.
 func (s *Service) ImportSecret(ctx context.Context, id uuid.UUID) ([]byte, error) {
-	secret, err := s.q.FindSiteImportSecret(ctx, s.o.DB.Direct(), id)
+	secret, err := s.queries.FindSiteImportSecret(ctx, s.o.DB.Direct(), id)
 	return secret, db.NotFound(err, ErrNoSite)
 }
 
@@ -179,7 +178,7 @@ func (s *Service) ImportSecret(ctx context.Context, id uuid.UUID) ([]byte, error
 // added. It returns ErrNoSite.
 func (s *Service) ForgetImport(ctx context.Context, id uuid.UUID) error {
 	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		_, err := s.q.ClearSiteImportSecret(ctx, tx, s.o.Now(), id)
+		_, err := s.queries.ClearSiteImportSecret(ctx, tx, s.o.Now(), id)
 		return db.NotFound(err, ErrNoSite)
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/idna"
 
 	"github.com/waypost/waypost/internal/fault"
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // maxName is the length of a site's or a key's name, in characters.
@@ -108,11 +108,11 @@ func parseNew(name, domain, timezone string) (newSite, error) {
 }
 
 const (
-	nameRule   = "From 1 to 100 characters. " + textline.Rule
+	nameRule   = "From 1 to 100 characters. " + text.LineRule
 	domainRule = "A host name such as example.com, without scheme, port or path."
 	zoneRule   = "An IANA time zone such as Europe/Lisbon, or UTC."
 )
 
 func validName(name string) bool {
-	return name != "" && utf8.ValidString(name) && utf8.RuneCountInString(name) <= maxName && textline.Valid(name)
+	return text.Within(name, 1, maxName) && text.IsLine(name)
 }

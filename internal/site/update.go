@@ -24,7 +24,7 @@ type Change struct {
 func (s *Service) Update(ctx context.Context, id uuid.UUID, c Change) (Site, error) {
 	var row dbsqlc.Site
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		old, err := s.q.LockSite(ctx, tx, id)
+		old, err := s.queries.LockSite(ctx, tx, id)
 		if err != nil {
 			return db.NotFound(err, ErrNoSite)
 		}
@@ -38,7 +38,7 @@ func (s *Service) Update(ctx context.Context, id uuid.UUID, c Change) (Site, err
 			}
 		}
 		p.Now = s.o.Now()
-		row, err = s.q.UpdateSite(ctx, tx, p)
+		row, err = s.queries.UpdateSite(ctx, tx, p)
 		return err
 	})
 	if err != nil {
@@ -81,7 +81,7 @@ func (c Change) apply(old dbsqlc.Site) (dbsqlc.UpdateSiteParams, *time.Location,
 
 // Count returns how many sites List can reach.
 func (s *Service) Count(ctx context.Context) (int64, error) {
-	n, err := s.q.CountSites(ctx, s.o.DB.Direct())
+	n, err := s.queries.CountSites(ctx, s.o.DB.Direct())
 	return n, db.Translate(err)
 }
 
@@ -91,7 +91,7 @@ func (s *Service) ListKeysBefore(ctx context.Context, siteID, before uuid.UUID, 
 	if before == uuid.Nil {
 		before = uuid.Max
 	}
-	rows, err := s.q.ListSiteAPIKeysBefore(ctx, s.o.DB.Direct(), siteID, before, int32(limit))
+	rows, err := s.queries.ListSiteAPIKeysBefore(ctx, s.o.DB.Direct(), siteID, before, int32(limit))
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -104,6 +104,6 @@ func (s *Service) ListKeysBefore(ctx context.Context, siteID, before uuid.UUID, 
 
 // CountKeys returns how many keys a site has, retired ones included.
 func (s *Service) CountKeys(ctx context.Context, siteID uuid.UUID) (int64, error) {
-	n, err := s.q.CountSiteAPIKeys(ctx, s.o.DB.Direct(), siteID)
+	n, err := s.queries.CountSiteAPIKeys(ctx, s.o.DB.Direct(), siteID)
 	return n, db.Translate(err)
 }

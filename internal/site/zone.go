@@ -81,7 +81,7 @@ func dateOf(t time.Time) time.Time {
 
 // loadZones reads a site's changes of zone, oldest first.
 func (s *Service) loadZones(ctx context.Context, from dbsqlc.DBTX, id uuid.UUID) ([]ZoneChange, error) {
-	rows, err := s.q.ListSiteZones(ctx, from, id)
+	rows, err := s.queries.ListSiteZones(ctx, from, id)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -111,9 +111,9 @@ func (s *Service) moveTo(ctx context.Context, tx pgx.Tx, row dbsqlc.Site, zone *
 	now := s.o.Now()
 	current := Site{Zone: before, Zones: changes}.ZoneAt(now)
 	if len(changes) == 0 {
-		if err := s.q.InsertSiteZone(ctx, tx, row.ID, time.Time{}, current.String()); err != nil {
+		if err := s.queries.InsertSiteZone(ctx, tx, row.ID, time.Time{}, current.String()); err != nil {
 			return err
 		}
 	}
-	return s.q.UpsertSiteZone(ctx, tx, row.ID, nextMidnight(now, current), zone.String())
+	return s.queries.UpsertSiteZone(ctx, tx, row.ID, nextMidnight(now, current), zone.String())
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats/client"
+	"github.com/waypost/waypost/internal/text"
 )
 
 const (
@@ -102,7 +103,7 @@ func (i *Ingester) readReported(s site.Site, e Reported) (visit, *Refusal) {
 	switch {
 	case e.Problem != "":
 		return visit{}, &Refusal{Code: DropInvalid, Message: e.Problem}
-	case e.EventID == "" || !isText(e.EventID, maxEventID):
+	case !text.Within(e.EventID, 1, maxEventID):
 		return visit{}, &Refusal{Code: DropInvalid, Message: "event_id: From 1 to 200 characters, without U+0000."}
 	case e.Hit.At.Before(now.Add(-reportedLate)):
 		return visit{}, &Refusal{Code: DropTooOld, Message: "ts: More than 24 hours ago."}
@@ -181,7 +182,7 @@ func (i *Ingester) flushBatches(ctx context.Context, batches []reportedBatch) ([
 	err := i.o.DB.InIndexTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
 		var events []event
 		for _, id := range sites {
-			claimed, err := claimReported(ctx, tx, i.write.sessions.q, id, batches, bySite[id])
+			claimed, err := claimReported(ctx, tx, i.write.sessions.queries, id, batches, bySite[id])
 			if err != nil {
 				return err
 			}
@@ -199,13 +200,13 @@ func (i *Ingester) flushBatches(ctx context.Context, batches []reportedBatch) ([
 		if err := i.write.sessions.write(ctx, tx, events); err != nil {
 			return err
 		}
-		return addDrops(ctx, tx, i.write.sessions.q, drops)
+		return addDrops(ctx, tx, i.write.sessions.queries, drops)
 	})
 	return fresh, err
 }
 
 // claimReported notes the ids of a site's batches and returns those that were new.
-func claimReported(ctx context.Context, tx pgx.Tx, q *dbsqlc.Queries, siteID uuid.UUID, batches []reportedBatch, of []int) (map[eventDigest]bool, error) {
+func claimReported(ctx context.Context, tx pgx.Tx, queries *dbsqlc.Queries, siteID uuid.UUID, batches []reportedBatch, of []int) (map[eventDigest]bool, error) {
 	wanted := make(map[eventDigest]bool)
 	for _, n := range of {
 		for _, d := range batches[n].digests {
@@ -219,7 +220,7 @@ func claimReported(ctx context.Context, tx pgx.Tx, q *dbsqlc.Queries, siteID uui
 	for d := range wanted {
 		digests = append(digests, bytes.Clone(d[:]))
 	}
-	rows, err := q.ClaimReportedEvents(ctx, tx, siteID, digests)
+	rows, err := queries.ClaimReportedEvents(ctx, tx, siteID, digests)
 	claimed := make(map[eventDigest]bool, len(rows))
 	for _, r := range rows {
 		claimed[eventDigest(r)] = true

@@ -235,7 +235,7 @@ func TestRefusedHitsAreKeptUntilTheyCanBeWrittenDown(t *testing.T) {
 	midnight := time.Date(2024, 3, 30, 18, 15, 0, 0, time.UTC)
 	b := newBench(t, "Asia/Kathmandu", midnight)
 	keys := &awayKeys{PublicKeys: b.sites, away: true}
-	r := newRefusals(b.db, b.ingester.write.sessions.q, keys, time.Hour)
+	r := newRefusals(b.db, b.ingester.write.sessions.queries, keys, time.Hour)
 	b.ingester.refused, r = r, b.ingester.refused
 	if err := r.close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ const (
 	dropQueued = 16384
 )
 
-func newDropGroup(d *db.DB, q *dbsqlc.Queries) *groupcommit.Group[dropKey, struct{}] {
+func newDropGroup(d *db.DB, queries *dbsqlc.Queries) *groupcommit.Group[dropKey, struct{}] {
 	// One flusher: two would only wait for each other's rows.
 	o := groupcommit.Options[dropKey]{Flushers: 1, MaxBatch: dropBatch, MaxQueued: dropQueued}
 	return groupcommit.New(o, func(ctx context.Context, keys []dropKey) ([]struct{}, error) {
@@ -93,13 +93,13 @@ func newDropGroup(d *db.DB, q *dbsqlc.Queries) *groupcommit.Group[dropKey, struc
 			counts[k]++
 		}
 		err := d.InTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
-			return addDrops(ctx, tx, q, counts)
+			return addDrops(ctx, tx, queries, counts)
 		})
 		return make([]struct{}, len(keys)), err
 	})
 }
 
-func addDrops(ctx context.Context, tx pgx.Tx, q *dbsqlc.Queries, counts map[dropKey]int64) error {
+func addDrops(ctx context.Context, tx pgx.Tx, queries *dbsqlc.Queries, counts map[dropKey]int64) error {
 	if len(counts) == 0 {
 		return nil
 	}
@@ -108,5 +108,5 @@ func addDrops(ctx context.Context, tx pgx.Tx, q *dbsqlc.Queries, counts map[drop
 		p.SiteIds, p.Days = append(p.SiteIds, k.site), append(p.Days, k.day)
 		p.Reasons, p.Counts = append(p.Reasons, string(k.reason)), append(p.Counts, n)
 	}
-	return q.AddSiteDrops(ctx, tx, p)
+	return queries.AddSiteDrops(ctx, tx, p)
 }

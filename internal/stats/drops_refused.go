@@ -35,9 +35,9 @@ type PublicKeys interface {
 // many, and adds the sums to the sites' drops from time to time: a flood must not
 // cost a write for each hit. A crash loses what was counted since the last time.
 type refusals struct {
-	db   *db.DB
-	q    *dbsqlc.Queries
-	keys PublicKeys
+	db      *db.DB
+	queries *dbsqlc.Queries
+	keys    PublicKeys
 
 	mu     sync.Mutex
 	counts map[refusal]int64
@@ -51,9 +51,9 @@ type refusal struct {
 	at      time.Time // a multiple of refusedStep
 }
 
-func newRefusals(d *db.DB, q *dbsqlc.Queries, keys PublicKeys, every time.Duration) *refusals {
+func newRefusals(d *db.DB, queries *dbsqlc.Queries, keys PublicKeys, every time.Duration) *refusals {
 	ctx, stop := context.WithCancel(context.Background())
-	r := &refusals{db: d, q: q, keys: keys, counts: make(map[refusal]int64), stop: stop, stopped: make(chan struct{})}
+	r := &refusals{db: d, queries: queries, keys: keys, counts: make(map[refusal]int64), stop: stop, stopped: make(chan struct{})}
 	go r.run(ctx, every)
 	return r
 }
@@ -114,7 +114,7 @@ func (r *refusals) store(ctx context.Context, counts map[refusal]int64) error {
 		drops[dropKey{site: of.ID, day: dateOf(k.at.In(of.ZoneAt(k.at))), reason: DropRateLimited}] += n
 	}
 	return r.db.InTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
-		return addDrops(ctx, tx, r.q, drops)
+		return addDrops(ctx, tx, r.queries, drops)
 	})
 }
 

@@ -53,8 +53,8 @@ type EraserOptions struct {
 
 // Eraser deletes sites with everything that was counted of them.
 type Eraser struct {
-	o EraserOptions
-	q *dbsqlc.Queries
+	o       EraserOptions
+	queries *dbsqlc.Queries
 }
 
 // NewEraser makes an Eraser, or says what its options lack.
@@ -65,7 +65,7 @@ func NewEraser(o EraserOptions) (*Eraser, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Eraser{o: o, q: dbsqlc.New()}, nil
+	return &Eraser{o: o, queries: dbsqlc.New()}, nil
 }
 
 // DeleteSite makes a site disappear at once, its keys with it, and queues the
@@ -73,7 +73,7 @@ func NewEraser(o EraserOptions) (*Eraser, error) {
 func (e *Eraser) DeleteSite(ctx context.Context, id uuid.UUID) error {
 	return e.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		now := e.o.Now()
-		if _, err := e.q.MarkSiteDeleted(ctx, tx, &now, id); err != nil {
+		if _, err := e.queries.MarkSiteDeleted(ctx, tx, &now, id); err != nil {
 			return db.NotFound(err, site.ErrNoSite)
 		}
 		return e.o.Queue.Insert(ctx, tx, EraseJob{SiteID: id})
@@ -86,7 +86,7 @@ func (e *Eraser) DeleteSite(ctx context.Context, id uuid.UUID) error {
 // left alone.
 func (e *Eraser) Erase(ctx context.Context, id uuid.UUID) (time.Duration, error) {
 	deadline := e.o.Now().Add(eraseBudget)
-	deletedAt, err := e.q.FindSiteDeletion(ctx, e.o.DB.Direct(), id)
+	deletedAt, err := e.queries.FindSiteDeletion(ctx, e.o.DB.Direct(), id)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && deletedAt == nil {
 		return 0, nil
 	}
@@ -95,7 +95,7 @@ func (e *Eraser) Erase(ctx context.Context, id uuid.UUID) (time.Duration, error)
 	}
 	// An import under way would go on for hours: it stops when a newer one begins.
 	err = e.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := e.q.BeginSiteImport(ctx, tx, id)
+		_, err := e.queries.BeginSiteImport(ctx, tx, id)
 		return err
 	})
 	if err != nil {
@@ -122,13 +122,13 @@ func (e *Eraser) Erase(ctx context.Context, id uuid.UUID) (time.Duration, error)
 		return time.Second, err
 	}
 	return 0, e.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := e.q.DeleteSiteKeys(ctx, tx, id); err != nil {
+		if err := e.queries.DeleteSiteKeys(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := e.q.DeleteSiteZones(ctx, tx, id); err != nil {
+		if err := e.queries.DeleteSiteZones(ctx, tx, id); err != nil {
 			return err
 		}
-		_, err := e.q.DeleteSite(ctx, tx, id)
+		_, err := e.queries.DeleteSite(ctx, tx, id)
 		return err
 	})
 }
@@ -147,7 +147,7 @@ func (e *Eraser) Work(ctx context.Context, j EraseJob) error {
 func (e *Eraser) Sweep(ctx context.Context) (int, error) {
 	const many = 100
 	overdue := e.o.Now().Add(-2 * settleTime)
-	ids, err := e.q.ListDeletedSites(ctx, e.o.DB.Direct(), &overdue, many)
+	ids, err := e.queries.ListDeletedSites(ctx, e.o.DB.Direct(), &overdue, many)
 	if err != nil {
 		return 0, db.Translate(err)
 	}

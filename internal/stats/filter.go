@@ -1,11 +1,11 @@
 package stats
 
 import (
-	"fmt"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/waypost/waypost/db/where"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Filter names what an answer can be restricted to. A page's path and a custom
@@ -73,7 +73,7 @@ func (f Filters) check() error {
 			details[field] = "At most 20 values."
 		}
 		for _, p := range patterns {
-			if p == "" || len(p) > maxPattern || !utf8.ValidString(p) || strings.ContainsRune(p, 0) {
+			if p == "" || len(p) > maxPattern || !text.Storable(p) {
 				details[field] = "From 1 to 2,048 bytes of UTF-8, without U+0000; leave it out for no filter."
 			}
 		}
@@ -93,8 +93,8 @@ type conditions struct {
 
 // conditionsOf numbers its arguments from after args on.
 func conditionsOf(f Filters, args ...any) conditions {
-	c := conditions{args: args}
-	var ofEvents, ofSessions strings.Builder
+	ofEvents := where.New(args...)
+	ofSessions := ofEvents.Beside()
 	for _, name := range AllFilters() {
 		patterns := f[name]
 		if len(patterns) == 0 {
@@ -104,25 +104,22 @@ func conditionsOf(f Filters, args ...any) conditions {
 		for i, p := range patterns {
 			likes[i] = likePattern(p)
 		}
-		c.args = append(c.args, likes)
-		to, column := &ofSessions, sessionColumns[name]
+		to, column := ofSessions, sessionColumns[name]
 		if column == "" {
-			to, column = &ofEvents, eventColumns[name]
+			to, column = ofEvents, eventColumns[name]
 		}
-		fmt.Fprintf(to, " and %s like any ($%d::text[])", column, len(c.args))
+		to.Add(column+" like any (?::text[])", likes)
 	}
-	c.events, c.sessions = ofEvents.String(), ofSessions.String()
-	if ofSessions.Len() > 0 {
-		c.events += " and exists (select from sessions s where s.site_id = e.site_id and s.day = e.day and s.id = e.session_id" + ofSessions.String() + ")"
+	c := conditions{events: ofEvents.And(), sessions: ofSessions.And(), args: ofEvents.Args()}
+	if filter := ofSessions.And(); filter != "" {
+		c.events += " and exists (select from sessions s where s.site_id = e.site_id and s.day = e.day and s.id = e.session_id" + filter + ")"
 	}
-	if ofEvents.Len() > 0 {
+	if filter := ofEvents.And(); filter != "" {
 		c.sessions += " and exists (select from events e where e.site_id = s.site_id and e.day = s.day and e.session_id = s.id" +
-			" and e.occurred_at between s.started_at and s.last_at" + ofEvents.String() + ")"
+			" and e.occurred_at between s.started_at and s.last_at" + filter + ")"
 	}
 	return c
 }
 
-var likeMeta = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`)
-
 // likePattern turns * into SQL's %, and everything else into itself.
-func likePattern(p string) string { return likeMeta.Replace(p) }
+func likePattern(p string) string { return strings.ReplaceAll(where.Literal(p), "*", "%") }

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -66,9 +67,7 @@ func (o ImporterOptions) withDefaults() ImporterOptions {
 	if o.Country == nil {
 		o.Country = func(netip.Addr) string { return "" }
 	}
-	if o.SessionGap == 0 {
-		o.SessionGap = defaultSessionGap
-	}
+	o.SessionGap = cmp.Or(o.SessionGap, defaultSessionGap)
 	return o
 }
 
@@ -123,7 +122,7 @@ func (m *Importer) Import(ctx context.Context, s site.Site, r io.Reader, format 
 	run := &importRun{Importer: m, site: s, progress: progress, report: Report{Skipped: make(map[Skip]int)}}
 	err := m.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		run.number, err = m.write.sessions.q.BeginSiteImport(ctx, tx, s.ID)
+		run.number, err = m.write.sessions.queries.BeginSiteImport(ctx, tx, s.ID)
 		return err
 	})
 	if err != nil {

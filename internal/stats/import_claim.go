@@ -14,8 +14,8 @@ import (
 // stored, some were met by this run already and lie behind; the others stand for
 // its next lines of that hash, which are duplicates and are marked as met.
 func (run *importRun) claim(ctx context.Context, tx pgx.Tx, hashes [][sha256.Size]byte, events []event) ([]event, error) {
-	q := run.write.sessions.q
-	if _, err := q.LockSiteImport(ctx, tx, run.site.ID, run.number); errors.Is(err, pgx.ErrNoRows) {
+	queries := run.write.sessions.queries
+	if _, err := queries.LockSiteImport(ctx, tx, run.site.ID, run.number); errors.Is(err, pgx.ErrNoRows) {
 		return nil, ErrSuperseded
 	} else if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (run *importRun) claim(ctx context.Context, tx pgx.Tx, hashes [][sha256.Siz
 	for i := range hashes {
 		lines[i] = hashes[i][:]
 	}
-	rows, err := q.ListImportedLines(ctx, tx, lines, run.site.ID)
+	rows, err := queries.ListImportedLines(ctx, tx, lines, run.site.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -51,12 +51,12 @@ func (run *importRun) claim(ctx context.Context, tx pgx.Tx, hashes [][sha256.Siz
 		fresh = append(fresh, events[i])
 	}
 	if len(met.Lines) > 0 {
-		if err := q.TouchImportedLines(ctx, tx, met); err != nil {
+		if err := queries.TouchImportedLines(ctx, tx, met); err != nil {
 			return nil, err
 		}
 	}
 	if len(added.Lines) > 0 {
-		if err := q.InsertImportedLines(ctx, tx, added); err != nil {
+		if err := queries.InsertImportedLines(ctx, tx, added); err != nil {
 			return nil, err
 		}
 	}

@@ -36,7 +36,7 @@ const (
 	SkipBlank       Skip = "blank"        // nothing on it
 	SkipNotGet      Skip = "not_get"      // a request with another method
 	SkipStatus      Skip = "status"       // answered other than 200 or 304
-	SkipAsset       Skip = "asset"        // see accesslog.AssetExtensions
+	SkipAsset       Skip = "asset"        // see accesslog.IsAsset
 	SkipBot         Skip = "bot"          // an automated client
 	SkipTime        Skip = "time"         // before 1990 or in the future
 	SkipDuplicate   Skip = "duplicate"    // imported before

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -60,18 +61,12 @@ func (o IngesterOptions) withDefaults() IngesterOptions {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
-	if o.SessionGap == 0 {
-		o.SessionGap = defaultSessionGap
-	}
+	o.SessionGap = cmp.Or(o.SessionGap, defaultSessionGap)
 	if o.Country == nil {
 		o.Country = func(netip.Addr) string { return "" }
 	}
-	if o.MaxQueued == 0 {
-		o.MaxQueued = 4096
-	}
-	if o.RefusedEvery == 0 {
-		o.RefusedEvery = 10 * time.Second
-	}
+	o.MaxQueued = cmp.Or(o.MaxQueued, 4096)
+	o.RefusedEvery = cmp.Or(o.RefusedEvery, 10*time.Second)
 	return o
 }
 
@@ -112,8 +107,8 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{
 		Flushers: 3, MaxBatch: batchesTogether, MaxQueued: batchesQueued, MaxWait: maxQueueWait, Size: reportedSize,
 	}, i.flushBatches)
-	i.drops = newDropGroup(i.o.DB, i.write.sessions.q)
-	i.refused = newRefusals(i.o.DB, i.write.sessions.q, i.o.Sites, i.o.RefusedEvery)
+	i.drops = newDropGroup(i.o.DB, i.write.sessions.queries)
+	i.refused = newRefusals(i.o.DB, i.write.sessions.queries, i.o.Sites, i.o.RefusedEvery)
 	return i, nil
 }
 
@@ -200,12 +195,12 @@ func newRecorder(d *db.DB, secrets ImportSecrets, now func() time.Time, random i
 	if err != nil {
 		return recorder{}, err
 	}
-	q := dbsqlc.New()
+	queries := dbsqlc.New()
 	days := &dayBook{
-		db: d, q: q, secrets: secrets, now: now, random: random,
+		db: d, queries: queries, secrets: secrets, now: now, random: random,
 		recent: make(map[uuid.UUID][]saltedDay), months: make(map[time.Time]bool),
 	}
-	return recorder{db: d, clients: clients, days: days, sessions: sessionStore{q: q, ids: new(sessionIDs), gap: gap}}, nil
+	return recorder{db: d, clients: clients, days: days, sessions: sessionStore{queries: queries, ids: new(sessionIDs), gap: gap}}, nil
 }
 
 // place gives visits their site days and visitors. Addresses and user agents end here.

@@ -52,7 +52,7 @@ func (d *saltedDay) holds(t time.Time) bool { return !t.Before(d.start) && t.Bef
 // it still later meets the same visitors.
 type dayBook struct {
 	db      *db.DB
-	q       *dbsqlc.Queries
+	queries *dbsqlc.Queries
 	secrets ImportSecrets
 	now     func() time.Time
 	random  io.Reader
@@ -142,7 +142,7 @@ func missingDays(c calendar, stored []saltedDay, instants []time.Time) []calenda
 }
 
 func (b *dayBook) list(ctx context.Context, s site.Site, first, last time.Time) ([]saltedDay, error) {
-	rows, err := b.q.ListSiteDaySalts(ctx, b.db.Direct(), s.ID, first, last)
+	rows, err := b.queries.ListSiteDaySalts(ctx, b.db.Direct(), s.ID, first, last)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -170,7 +170,7 @@ func (b *dayBook) insert(ctx context.Context, s site.Site, days []calendarDay) e
 		p.Starts, p.Ends = append(p.Starts, d.start), append(p.Ends, d.end)
 	}
 	return b.db.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		return b.q.InsertSiteDays(ctx, tx, p)
+		return b.queries.InsertSiteDays(ctx, tx, p)
 	})
 }
 
@@ -243,7 +243,7 @@ func (b *dayBook) destroySalts(ctx context.Context) (int, error) {
 	var n int64
 	err := b.db.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		n, err = b.q.ClearSiteDaySalts(ctx, tx, now.Add(-saltLife))
+		n, err = b.queries.ClearSiteDaySalts(ctx, tx, now.Add(-saltLife))
 		return err
 	})
 	return int(n), err
@@ -266,7 +266,7 @@ func (b *dayBook) ensureMonths(ctx context.Context, instants []time.Time) error 
 			continue
 		}
 		err := b.db.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-			return b.q.EnsureEventsMonth(ctx, tx, month)
+			return b.queries.EnsureEventsMonth(ctx, tx, month)
 		})
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats/client"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Limits of a hit.
@@ -137,14 +138,14 @@ func newVisit(s site.Site, at time.Time, page location, referrer string, agent c
 }
 
 func checkText(details map[string]string, h Hit) {
-	if !isText(h.Name, maxEventName) {
+	if !text.Within(h.Name, 0, maxEventName) {
 		details["name"] = "At most 100 characters, without U+0000."
 	}
 	if len(h.Props) > maxProps {
 		details["props"] = "At most 16 properties."
 	}
 	for key, value := range h.Props {
-		if key == "" || !isText(key, maxPropKey) || !isText(value, maxPropValue) {
+		if !text.Within(key, 1, maxPropKey) || !text.Within(value, 0, maxPropValue) {
 			details["props"] = "Keys have from 1 to 100 characters and values at most 1,000, without U+0000."
 		}
 	}
@@ -156,10 +157,6 @@ func canonicalAddress(a netip.Addr) string {
 		return ""
 	}
 	return a.Unmap().WithZone("").String()
-}
-
-func isText(s string, limit int) bool {
-	return utf8.RuneCountInString(s) <= limit && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
 
 // location is a URL taken apart.
@@ -213,8 +210,7 @@ func source(s site.Site, referrer string) string {
 // label makes any bytes into what PostgreSQL's text holds, and cuts them to
 // maxLabel at a character.
 func label(s string) string {
-	s = strings.ToValidUTF8(s, string(utf8.RuneError))
-	s = strings.ReplaceAll(s, "\x00", string(utf8.RuneError))
+	s = text.MakeStorable(s, string(utf8.RuneError))
 	if len(s) <= maxLabel {
 		return s
 	}

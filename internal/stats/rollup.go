@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,23 @@ type UniqueJobs interface {
 	InsertUnique(ctx context.Context, tx pgx.Tx, lane string, jobs []queue.Job) error
 }
 
+// Boundary is a point between two steps of work on rollups.
+type Boundary string
+
+// The boundaries, in the order in which a fold and a seal pass them.
+const (
+	BeforeFoldRead     Boundary = "fold: read"
+	BeforeFoldPortions Boundary = "fold: portions"
+	BeforeFoldRollups  Boundary = "fold: rollups"
+	BeforeFoldStale    Boundary = "fold: stale"
+	BeforeFoldCommit   Boundary = "fold: commit"
+	BeforeSealClear    Boundary = "seal: clear"
+	BeforeSealCount    Boundary = "seal: count"
+	BeforeSealState    Boundary = "seal: state"
+	BeforeSealBlocks   Boundary = "seal: blocks"
+	BeforeSealCommit   Boundary = "seal: commit"
+)
+
 // RollupsOptions configure NewRollups.
 type RollupsOptions struct {
 	DB    *db.DB     // mandatory
@@ -55,9 +73,9 @@ type RollupsOptions struct {
 	// before they are folded into its rollups; default 64. A reader adds the others
 	// one by one.
 	FoldFrom int
-	// Step, for tests, is called before each step of a transaction, by name; its
-	// error ends the transaction as a crash would.
-	Step func(name string) error
+	// Interrupt, when set, is called at every boundary; with an error the transaction
+	// ends there as if the process had died. For tests.
+	Interrupt func(Boundary) error
 }
 
 func (o RollupsOptions) validate() error {
@@ -71,14 +89,10 @@ func (o RollupsOptions) withDefaults() RollupsOptions {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.LabelCap == 0 {
-		o.LabelCap = defaultLabelCap
-	}
-	if o.FoldFrom == 0 {
-		o.FoldFrom = 64
-	}
-	if o.Step == nil {
-		o.Step = func(string) error { return nil }
+	o.LabelCap = cmp.Or(o.LabelCap, defaultLabelCap)
+	o.FoldFrom = cmp.Or(o.FoldFrom, 64)
+	if o.Interrupt == nil {
+		o.Interrupt = func(Boundary) error { return nil }
 	}
 	return o
 }
@@ -94,8 +108,8 @@ func (o RollupsOptions) withDefaults() RollupsOptions {
 // broken off anywhere: each step is one transaction under the lock of the site's
 // row in rollup_sites, and answers are exact before and after each.
 type Rollups struct {
-	o RollupsOptions
-	q *dbsqlc.Queries
+	o       RollupsOptions
+	queries *dbsqlc.Queries
 
 	folding  sync.Mutex
 	foldedTo map[siteDate]int64 // the last visitor, where a pass left off; guarded by folding
@@ -106,11 +120,11 @@ func NewRollups(o RollupsOptions) (*Rollups, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Rollups{o: o.withDefaults(), q: dbsqlc.New(), foldedTo: make(map[siteDate]int64)}, nil
+	return &Rollups{o: o.withDefaults(), queries: dbsqlc.New(), foldedTo: make(map[siteDate]int64)}, nil
 }
 
 const (
-	// daysPerSweep is how many days one call of SealDue or FoldBusy takes on.
+	// daysPerSweep is how many days one call of QueueDue or FoldBusy takes on.
 	daysPerSweep = 1000
 	// foldVisitors is how many visitors are folded in one transaction.
 	foldVisitors = 1000
@@ -118,12 +132,12 @@ const (
 	foldPass = 4000
 )
 
-// QueueDue queues a job for each day that SealDue would seal, in a lane of their
-// own, and returns how many these are.
+// QueueDue queues a job for each day that ended more than 48 hours ago and is not
+// sealed, in a lane of their own, and returns how many these are.
 func (r *Rollups) QueueDue(ctx context.Context) (int, error) {
-	due, err := r.due(ctx)
+	due, err := r.queries.ListUnsealedDays(ctx, r.o.DB.Direct(), r.o.Now().Add(-saltLife), daysPerSweep)
 	if err != nil || len(due) == 0 {
-		return 0, err
+		return 0, db.Translate(err)
 	}
 	jobs := make([]queue.Job, len(due))
 	for i, d := range due {
@@ -140,33 +154,7 @@ func (r *Rollups) Seal(ctx context.Context, job SealJob) error {
 	if err != nil {
 		return fmt.Errorf("stats: seal: %w", err)
 	}
-	return r.seal(ctx, job.SiteID, day, false)
-}
-
-func (r *Rollups) due(ctx context.Context) ([]dbsqlc.ListUnsealedDaysRow, error) {
-	days, err := r.q.ListUnsealedDays(ctx, r.o.DB.Direct(), r.o.Now().Add(-saltLife), daysPerSweep)
-	return days, db.Translate(err)
-}
-
-// SealDue seals the days that ended more than 48 hours ago and are not, and
-// returns how many.
-func (r *Rollups) SealDue(ctx context.Context) (int, error) {
-	days, err := r.due(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for n, d := range days {
-		if err := r.seal(ctx, d.SiteID, d.Day.UTC(), false); err != nil {
-			return n, err
-		}
-	}
-	return len(days), nil
-}
-
-// Rebuild counts one day anew, whatever its state, and seals it. A day that has
-// no row is left alone.
-func (r *Rollups) Rebuild(ctx context.Context, siteID uuid.UUID, day time.Time) error {
-	return r.seal(ctx, siteID, day, true)
+	return r.seal(ctx, job.SiteID, day)
 }
 
 // FoldBusy folds visitors of open days, where enough of them wait for it and
@@ -179,7 +167,7 @@ func (r *Rollups) FoldBusy(ctx context.Context) (int, error) {
 	}
 	defer r.folding.Unlock()
 	now := r.o.Now()
-	days, err := r.q.ListDaysToFold(ctx, r.o.DB.Direct(), dbsqlc.ListDaysToFoldParams{
+	days, err := r.queries.ListDaysToFold(ctx, r.o.DB.Direct(), dbsqlc.ListDaysToFoldParams{
 		EndedAfter: now.Add(-saltLife), Now: now, Least: int32(r.o.FoldFrom), MaxRows: daysPerSweep,
 	})
 	if err != nil {
@@ -230,7 +218,7 @@ func (r *Rollups) locked(ctx context.Context, siteID uuid.UUID, f func(ctx conte
 		if _, err := tx.Exec(ctx, planAnew); err != nil {
 			return err
 		}
-		generation, err := r.q.LockRollupSite(ctx, tx, siteID)
+		generation, err := r.queries.LockRollupSite(ctx, tx, siteID)
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func (w *dayWriter) complete(ctx context.Context, b block) (bool, error) {
 	if today := dateOf(w.o.Now().UTC()); b.last().After(today.AddDate(0, 0, -openDays)) {
 		return false, nil
 	}
-	open, err := w.q.CountDaysNotSealed(ctx, w.tx, w.siteID, b.first, b.last())
+	open, err := w.queries.CountDaysNotSealed(ctx, w.tx, w.siteID, b.first, b.last())
 	return open == 0, err
 }
 
@@ -73,7 +73,7 @@ func (w *dayWriter) build(ctx context.Context, b block) error {
 			return err
 		}
 	}
-	rows, err := w.q.ListBlockCounts(ctx, w.tx, dbsqlc.ListBlockCountsParams{
+	rows, err := w.queries.ListBlockCounts(ctx, w.tx, dbsqlc.ListBlockCountsParams{
 		SiteID: w.siteID, Level: b.level - 1, FirstDay: b.first, LastDay: b.last(),
 	})
 	if err != nil {
@@ -92,18 +92,18 @@ func (w *dayWriter) build(ctx context.Context, b block) error {
 	for key, of := range lists {
 		sums[key] = sumCounts(of)
 	}
-	if err := saveCounts(ctx, w.q, w.tx, w.siteID, b, sums); err != nil {
+	if err := saveCounts(ctx, w.queries, w.tx, w.siteID, b, sums); err != nil {
 		return err
 	}
-	return w.q.InsertRollupBlock(ctx, w.tx, w.siteID, b.level, b.first)
+	return w.queries.InsertRollupBlock(ctx, w.tx, w.siteID, b.level, b.first)
 }
 
 func (w *dayWriter) buildParts(ctx context.Context, b block) error {
-	days, err := w.q.ListDays(ctx, w.tx, w.siteID, b.first, b.last())
+	days, err := w.queries.ListDays(ctx, w.tx, w.siteID, b.first, b.last())
 	if err != nil {
 		return err
 	}
-	rows, err := w.q.ListRollupBlocks(ctx, w.tx, w.siteID, b.first, b.last())
+	rows, err := w.queries.ListRollupBlocks(ctx, w.tx, w.siteID, b.first, b.last())
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // TestEveryStageOfADayIsCountedToTheUnit holds all answers against the naive
-// count before sealing, after it, with late events, and after a rebuild, and
+// count before sealing, after it, with late events, and after all is sealed again, and
 // after a crash in the middle of each.
 func TestEveryStageOfADayIsCountedToTheUnit(t *testing.T) {
 	t.Parallel()
@@ -34,8 +34,8 @@ func TestEveryStageOfADayIsCountedToTheUnit(t *testing.T) {
 			s.agree("dirty")
 			s.crashes("seal again", s.seal)
 			s.agree("sealed again")
-			s.crashes("rebuild", s.rebuild)
-			s.agree("rebuilt")
+			s.crashes("seal all again", s.sealAllAgain)
+			s.agree("all sealed again")
 		})
 	}
 }
@@ -50,7 +50,7 @@ type stages struct {
 	of       site.Site
 	importer *stats.Importer
 	labelCap int
-	rollups  func(now time.Time, step func(string) error) *stats.Rollups
+	rollups  func(now time.Time, interrupt func(stats.Boundary) error) *stats.Rollups
 }
 
 func newStages(t *testing.T, zone string, labelCap int) *stages {
@@ -72,9 +72,9 @@ func newStages(t *testing.T, zone string, labelCap int) *stages {
 		t.Fatal(err)
 	}
 	s.comparison = comparison{service: newService(t, d, time.Now(), labelCap), site: s.of.ID, zone: s.of.Zone, limit: 500, events: []string{"signup", "Play"}}
-	s.rollups = func(now time.Time, step func(string) error) *stats.Rollups {
+	s.rollups = func(now time.Time, interrupt func(stats.Boundary) error) *stats.Rollups {
 		r, err := stats.NewRollups(stats.RollupsOptions{
-			DB: d, Sites: s.sites, Now: func() time.Time { return now }, LabelCap: labelCap, FoldFrom: 1, Step: step,
+			DB: d, Sites: s.sites, Now: func() time.Time { return now }, LabelCap: labelCap, FoldFrom: 1, Interrupt: interrupt,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -115,16 +115,16 @@ func (s *stages) seal(r *stats.Rollups) error {
 	return err
 }
 
-func (s *stages) rebuild(r *stats.Rollups) error {
+func (s *stages) sealAllAgain(r *stats.Rollups) error {
 	for day := s.from.AddDate(0, 0, -1).Truncate(24 * time.Hour); !day.After(s.to); day = day.AddDate(0, 0, 1) {
-		if err := r.Rebuild(s.t.Context(), s.of.ID, day); err != nil {
+		if err := r.SealAgain(s.t.Context(), s.of.ID, day); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// crashes lets act crash at each of its steps in turn, asking everything each
+// crashes lets act crash at each of its boundaries in turn, asking everything each
 // time, until it gets through. Days are open at the time of the traffic.
 func (s *stages) crashes(stage string, act func(*stats.Rollups) error) {
 	s.t.Helper()
@@ -135,7 +135,7 @@ func (s *stages) crashes(stage string, act func(*stats.Rollups) error) {
 	}
 	for at := 1; ; at++ {
 		n := 0
-		err := act(s.rollups(now, func(string) error {
+		err := act(s.rollups(now, func(stats.Boundary) error {
 			if n++; n == at {
 				return errCrash
 			}
@@ -143,7 +143,7 @@ func (s *stages) crashes(stage string, act func(*stats.Rollups) error) {
 		}))
 		if err == nil {
 			if at < 5 {
-				s.t.Fatalf("%s has only %d steps: nothing was done", stage, at-1)
+				s.t.Fatalf("%s passes only %d boundaries: nothing was done", stage, at-1)
 			}
 			return
 		}

@@ -36,7 +36,7 @@ func (r *Rollups) fold(ctx context.Context, siteID uuid.UUID, day time.Time, aft
 func (r *Rollups) foldStale(ctx context.Context, siteID uuid.UUID, stale staleVisitors) (bool, error) {
 	folded := false
 	err := r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s lockedSite) error {
-		row, err := r.q.FindSiteDay(ctx, tx, siteID, stale.day.day)
+		row, err := r.queries.FindSiteDay(ctx, tx, siteID, stale.day.day)
 		if err != nil || s.generation != stale.generation+1 || row.State != stateOpen {
 			return err
 		}
@@ -45,7 +45,7 @@ func (r *Rollups) foldStale(ctx context.Context, siteID uuid.UUID, stale staleVi
 			return err
 		}
 		folded = true
-		return r.o.Step("fold: commit")
+		return r.o.Interrupt(BeforeFoldCommit)
 	})
 	return folded, err
 }
@@ -63,7 +63,7 @@ type staleVisitors struct {
 // of the fold leaves alone.
 func (r *Rollups) readStale(ctx context.Context, siteID uuid.UUID, day time.Time, after int64) (staleVisitors, error) {
 	v := staleVisitors{editions: make(map[int64]int32)}
-	if err := r.o.Step("fold: read"); err != nil {
+	if err := r.o.Interrupt(BeforeFoldRead); err != nil {
 		return v, err
 	}
 	s, err := r.o.Sites.Find(ctx, siteID)
@@ -77,28 +77,28 @@ func (r *Rollups) readStale(ctx context.Context, siteID uuid.UUID, day time.Time
 		if _, err := tx.Exec(ctx, planAnew); err != nil {
 			return err
 		}
-		row, err := r.q.FindSiteDay(ctx, tx, siteID, day)
+		row, err := r.queries.FindSiteDay(ctx, tx, siteID, day)
 		if err != nil {
 			return err
 		}
 		v.day = r.siteDay(s, row.Day, row.StartsAt, row.EndsAt)
-		if v.generation, err = r.q.FindRollupGeneration(ctx, tx, siteID); err != nil {
+		if v.generation, err = r.queries.FindRollupGeneration(ctx, tx, siteID); err != nil {
 			return err
 		}
-		rows, err := r.q.ListVisitorsToFold(ctx, tx, dbsqlc.ListVisitorsToFoldParams{SiteID: siteID, Day: v.day.day, After: after, MaxRows: foldVisitors})
+		rows, err := r.queries.ListVisitorsToFold(ctx, tx, dbsqlc.ListVisitorsToFoldParams{SiteID: siteID, Day: v.day.day, After: after, MaxRows: foldVisitors})
 		if err != nil {
 			return err
 		}
 		for _, row := range rows {
 			v.visitors, v.editions[row.Visitor] = append(v.visitors, row.Visitor), row.Edition
 		}
-		v.portions, err = loadPortions(ctx, r.q, tx, siteID, v.day, v.visitors)
+		v.portions, err = loadPortions(ctx, r.queries, tx, siteID, v.day, v.visitors)
 		return err
 	})
 }
 
 func (w *dayWriter) fold(ctx context.Context, stale staleVisitors) error {
-	dictionary := newDictionary(w.q, w.tx, w.siteID)
+	dictionary := newDictionary(w.queries, w.tx, w.siteID)
 	var texts []labelText
 	for _, of := range stale.portions {
 		texts = of.texts(texts)
@@ -107,7 +107,7 @@ func (w *dayWriter) fold(ctx context.Context, stale staleVisitors) error {
 		return err
 	}
 	change := newPortion()
-	former, err := w.q.ListVisitorPortions(ctx, w.tx, w.siteID, w.day.day, stale.visitors)
+	former, err := w.queries.ListVisitorPortions(ctx, w.tx, w.siteID, w.day.day, stale.visitors)
 	if err != nil {
 		return err
 	}
@@ -128,19 +128,19 @@ func (w *dayWriter) fold(ctx context.Context, stale staleVisitors) error {
 		saved.Portions = append(saved.Portions, packed)
 		change.add(p, 1)
 	}
-	if err := w.o.Step("fold: portions"); err != nil {
+	if err := w.o.Interrupt(BeforeFoldPortions); err != nil {
 		return err
 	}
-	if err := w.q.SaveVisitorPortions(ctx, w.tx, saved); err != nil {
+	if err := w.queries.SaveVisitorPortions(ctx, w.tx, saved); err != nil {
 		return err
 	}
-	if err := w.o.Step("fold: rollups"); err != nil {
+	if err := w.o.Interrupt(BeforeFoldRollups); err != nil {
 		return err
 	}
 	if err := w.change(ctx, change); err != nil {
 		return err
 	}
-	if err := w.o.Step("fold: stale"); err != nil {
+	if err := w.o.Interrupt(BeforeFoldStale); err != nil {
 		return err
 	}
 	return w.clearStale(ctx, stale)
@@ -149,7 +149,7 @@ func (w *dayWriter) fold(ctx context.Context, stale staleVisitors) error {
 // clearStale marks those as folded who did nothing since they were read. It waits
 // for nobody: who is being written just now stays stale.
 func (w *dayWriter) clearStale(ctx context.Context, stale staleVisitors) error {
-	held, err := w.q.HoldVisitors(ctx, w.tx, w.siteID, w.day.day, stale.visitors)
+	held, err := w.queries.HoldVisitors(ctx, w.tx, w.siteID, w.day.day, stale.visitors)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (w *dayWriter) clearStale(ctx context.Context, stale staleVisitors) error {
 			folded = append(folded, h.Visitor)
 		}
 	}
-	return w.q.ClearStaleVisitors(ctx, w.tx, w.siteID, w.day.day, folded)
+	return w.queries.ClearStaleVisitors(ctx, w.tx, w.siteID, w.day.day, folded)
 }
 
 // change adds a difference to the day's rollups.
@@ -182,7 +182,7 @@ func (w *dayWriter) change(ctx context.Context, difference portion) error {
 // stored reads the day's rollups.
 func (w *dayWriter) stored(ctx context.Context) (portion, error) {
 	p := newPortion()
-	rows, err := w.q.ListBlockCounts(ctx, w.tx, dbsqlc.ListBlockCountsParams{SiteID: w.siteID, FirstDay: w.day.day, LastDay: w.day.day})
+	rows, err := w.queries.ListBlockCounts(ctx, w.tx, dbsqlc.ListBlockCountsParams{SiteID: w.siteID, FirstDay: w.day.day, LastDay: w.day.day})
 	if err != nil {
 		return portion{}, err
 	}
@@ -193,14 +193,14 @@ func (w *dayWriter) stored(ctx context.Context) (portion, error) {
 		}
 		p.counts[countKey{dimension: Dimension(row.Dimension), part: row.Part}] = counts
 	}
-	hours, err := w.q.ListRollupHours(ctx, w.tx, w.siteID, w.day.day, w.day.day)
+	hours, err := w.queries.ListRollupHours(ctx, w.tx, w.siteID, w.day.day, w.day.day)
 	if err != nil {
 		return portion{}, err
 	}
 	for _, h := range hours {
 		p.hours[h.StartsAt.UnixMicro()] = Traffic{Pageviews: h.Pageviews, Visitors: h.Visitors}
 	}
-	days, err := w.q.ListRollupDays(ctx, w.tx, w.siteID, w.day.day, w.day.day)
+	days, err := w.queries.ListRollupDays(ctx, w.tx, w.siteID, w.day.day, w.day.day)
 	if err != nil {
 		return portion{}, err
 	}

@@ -43,8 +43,8 @@ type dictionary struct {
 	unknown int64 // the last id given to a text that the dictionary lacks; negative
 }
 
-func newDictionary(q *dbsqlc.Queries, tx pgx.Tx, siteID uuid.UUID) *dictionary {
-	return &dictionary{queries: q, tx: tx, siteID: siteID, ids: make(map[labelText]int64), texts: make(map[int64]labelText)}
+func newDictionary(queries *dbsqlc.Queries, tx pgx.Tx, siteID uuid.UUID) *dictionary {
+	return &dictionary{queries: queries, tx: tx, siteID: siteID, ids: make(map[labelText]int64), texts: make(map[int64]labelText)}
 }
 
 // find makes ids of texts known: to those that the dictionary lacks it gives

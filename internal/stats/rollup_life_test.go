@@ -14,7 +14,7 @@ import (
 )
 
 // TestAnswersAreExactWhateverTheDaysGoThrough lets traffic arrive in any order
-// while days are folded, sealed, made dirty and rebuilt, with crashes at any step,
+// while days are folded, sealed, made dirty and sealed again, with crashes at any step,
 // and holds the rollups' answers against those of the events after each.
 func TestAnswersAreExactWhateverTheDaysGoThrough(t *testing.T) {
 	t.Parallel()
@@ -32,10 +32,10 @@ func TestAnswersAreExactWhateverTheDaysGoThrough(t *testing.T) {
 			now := rapid.SampledFrom([]time.Time{time.Date(2024, 11, 3, 12, 0, 0, 0, time.UTC), time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)}).Draw(rt, "now")
 			o := RollupsOptions{LabelCap: labelCap, Now: func() time.Time { return now }}
 			if rapid.Bool().Draw(rt, "crashes") {
-				o.Step = crashAt(rapid.IntRange(1, 8).Draw(rt, "at step"))
+				o.Interrupt = crashAt(rapid.IntRange(1, 8).Draw(rt, "at boundary"))
 			}
 			r := b.rollups(o)
-			switch act := rapid.SampledFrom([]string{"arrive", "arrive", "fold", "seal", "rebuild"}).Draw(rt, "act"); act {
+			switch act := rapid.SampledFrom([]string{"arrive", "arrive", "fold", "seal", "seal again"}).Draw(rt, "act"); act {
 			case "arrive":
 				n := min(len(hits), rapid.IntRange(1, 150).Draw(rt, "hits"))
 				err = b.importHits(b.importer, s, hits[:n]...)
@@ -44,9 +44,9 @@ func TestAnswersAreExactWhateverTheDaysGoThrough(t *testing.T) {
 				_, err = r.FoldBusy(t.Context())
 			case "seal":
 				_, err = r.SealDue(t.Context())
-			case "rebuild":
+			case "seal again":
 				day := time.Date(2024, 10, rapid.IntRange(30, 37).Draw(rt, "day"), 0, 0, 0, 0, time.UTC)
-				err = r.Rebuild(t.Context(), s.ID, day)
+				err = r.SealAgain(t.Context(), s.ID, day)
 			}
 			if err != nil && !errors.Is(err, errCrash) {
 				rt.Fatal(err)
@@ -72,8 +72,8 @@ func randomWindow(t *rapid.T, site uuid.UUID, zone *time.Location) Query {
 	return q
 }
 
-// TestAnswersAreExactWhileEverybodyWrites has two instances collect, fold, seal
-// and rebuild at the same time while answers are asked for.
+// TestAnswersAreExactWhileEverybodyWrites has two instances collect, fold and seal
+// at the same time while answers are asked for.
 func TestAnswersAreExactWhileEverybodyWrites(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "America/New_York", time.Date(2024, 11, 4, 12, 0, 0, 0, time.UTC))

@@ -184,12 +184,12 @@ type siteDay struct {
 }
 
 // loadPortions counts some visitors' whole day anew, from sessions and events.
-func loadPortions(ctx context.Context, q *dbsqlc.Queries, tx pgx.Tx, siteID uuid.UUID, day siteDay, visitors []int64) (map[int64]*rawPortion, error) {
+func loadPortions(ctx context.Context, queries *dbsqlc.Queries, tx pgx.Tx, siteID uuid.UUID, day siteDay, visitors []int64) (map[int64]*rawPortion, error) {
 	of := make(map[int64]*rawPortion, len(visitors))
 	for _, v := range visitors {
 		of[v] = &rawPortion{portion: portion{hours: make(map[int64]Traffic)}, views: make(map[rawKey]int64)}
 	}
-	sessions, err := q.ListDaySessions(ctx, tx, siteID, day.day, visitors)
+	sessions, err := queries.ListDaySessions(ctx, tx, siteID, day.day, visitors)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func loadPortions(ctx context.Context, q *dbsqlc.Queries, tx pgx.Tx, siteID uuid
 		ids[i] = row.ID
 		of[row.Visitor].addSession(sessionOf(row))
 	}
-	events, err := q.ListSessionEvents(ctx, tx, dbsqlc.ListSessionEventsParams{
+	events, err := queries.ListSessionEvents(ctx, tx, dbsqlc.ListSessionEventsParams{
 		SiteID: siteID, Day: day.day, Sessions: ids, StartsAt: day.start, EndsAt: day.end,
 	})
 	if err != nil {

@@ -27,14 +27,13 @@ var cappedDimensions = []Dimension{
 	ByCountry, ByDevice, ByBrowser, ByOS,
 }
 
-// seal counts a day anew from its events and seals it; a day that is sealed only
-// if again is set.
-func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time, again bool) error {
+// seal counts a day anew from its events and seals it, unless it is sealed.
+func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time) error {
 	return r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s lockedSite) error {
 		// Whoever writes into the day has committed once this lock is had, and the
 		// queries that follow see it.
-		row, err := r.q.LockSiteDay(ctx, tx, siteID, day)
-		if errors.Is(err, pgx.ErrNoRows) || err == nil && row.State == stateSealed && !again {
+		row, err := r.queries.LockSiteDay(ctx, tx, siteID, day)
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && row.State == stateSealed {
 			return nil
 		}
 		if err != nil {
@@ -43,12 +42,12 @@ func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time, aga
 		d := r.siteDay(s.Site, row.Day, row.StartsAt, row.EndsAt)
 		w := dayWriter{Rollups: r, tx: tx, siteID: siteID, day: d}
 		for _, step := range []struct {
-			name string
-			do   func(context.Context) error
+			before Boundary
+			do     func(context.Context) error
 		}{
-			{"seal: clear", w.clear}, {"seal: count", w.count}, {"seal: state", w.setSealed}, {"seal: blocks", w.rebuildBlocks}, {"seal: commit", nil},
+			{BeforeSealClear, w.clear}, {BeforeSealCount, w.count}, {BeforeSealState, w.setSealed}, {BeforeSealBlocks, w.rebuildBlocks}, {BeforeSealCommit, nil},
 		} {
-			if err := r.o.Step(step.name); err != nil {
+			if err := r.o.Interrupt(step.before); err != nil {
 				return err
 			}
 			if step.do == nil {
@@ -74,14 +73,14 @@ type dayWriter struct {
 func (w *dayWriter) clear(ctx context.Context) error {
 	levels, firsts := blocksOver(w.day.day)
 	levels, firsts = append(levels, 0), append(firsts, w.day.day)
-	if err := w.q.DeleteRollupBlocks(ctx, w.tx, levels, firsts, w.siteID); err != nil {
+	if err := w.queries.DeleteRollupBlocks(ctx, w.tx, levels, firsts, w.siteID); err != nil {
 		return err
 	}
-	if err := w.q.DeleteRollupCounts(ctx, w.tx, levels, firsts, w.siteID); err != nil {
+	if err := w.queries.DeleteRollupCounts(ctx, w.tx, levels, firsts, w.siteID); err != nil {
 		return err
 	}
 	for _, remove := range []func(context.Context, dbsqlc.DBTX, uuid.UUID, time.Time) error{
-		w.q.DeleteRollupDay, w.q.DeleteRollupHours, w.q.DeleteRollupVisitors,
+		w.queries.DeleteRollupDay, w.queries.DeleteRollupHours, w.queries.DeleteRollupVisitors,
 	} {
 		if err := remove(ctx, w.tx, w.siteID, w.day.day); err != nil {
 			return err
@@ -92,7 +91,7 @@ func (w *dayWriter) clear(ctx context.Context) error {
 
 // count makes the day's rollups from its events and sessions.
 func (w *dayWriter) count(ctx context.Context) error {
-	extent, err := w.q.FindDayExtent(ctx, w.tx, w.siteID, w.day.start, w.day.end)
+	extent, err := w.queries.FindDayExtent(ctx, w.tx, w.siteID, w.day.start, w.day.end)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
@@ -111,7 +110,7 @@ func (w *dayWriter) count(ctx context.Context) error {
 }
 
 func (w *dayWriter) events() eventReader {
-	return eventReader{queries: w.q, tx: w.tx, siteID: w.siteID, labelCap: w.o.LabelCap}
+	return eventReader{queries: w.queries, tx: w.tx, siteID: w.siteID, labelCap: w.o.LabelCap}
 }
 
 func (w *dayWriter) spans() []DaySpan {
@@ -156,7 +155,7 @@ func (w *dayWriter) countLabels(ctx context.Context, p *portion) error {
 	if err != nil {
 		return err
 	}
-	props, err := w.q.ListDayProps(ctx, w.tx, w.siteID, w.day.start, w.day.end)
+	props, err := w.queries.ListDayProps(ctx, w.tx, w.siteID, w.day.start, w.day.end)
 	if err != nil {
 		return err
 	}
@@ -174,7 +173,7 @@ func (w *dayWriter) countLabels(ctx context.Context, p *portion) error {
 	for _, prop := range props {
 		texts = append(texts, labelText{label: prop.Key, value: prop.Value})
 	}
-	d := newDictionary(w.q, w.tx, w.siteID)
+	d := newDictionary(w.queries, w.tx, w.siteID)
 	if err := d.intern(ctx, texts); err != nil {
 		return err
 	}
@@ -200,7 +199,7 @@ func (w *dayWriter) countLabels(ctx context.Context, p *portion) error {
 
 // save writes the day's totals and hours of p, and counts, which need no order.
 func (w *dayWriter) save(ctx context.Context, p *portion, counts map[countKey][]labelCount) error {
-	err := w.q.SaveRollupDay(ctx, w.tx, dbsqlc.SaveRollupDayParams{
+	err := w.queries.SaveRollupDay(ctx, w.tx, dbsqlc.SaveRollupDayParams{
 		SiteID: w.siteID, Day: w.day.day, FirstAt: p.first, LastAt: p.last,
 		Pageviews: p.traffic.Pageviews, Visitors: p.traffic.Visitors,
 		Sessions: p.sessions.Sessions, Bounces: p.sessions.Bounces, DurationUs: p.sessions.Micros,
@@ -214,13 +213,13 @@ func (w *dayWriter) save(ctx context.Context, p *portion, counts map[countKey][]
 		hours.Starts = append(hours.Starts, start)
 		hours.Pageviews, hours.Visitors = append(hours.Pageviews, t.Pageviews), append(hours.Visitors, t.Visitors)
 	}
-	if err := w.q.SaveRollupHours(ctx, w.tx, hours); err != nil {
+	if err := w.queries.SaveRollupHours(ctx, w.tx, hours); err != nil {
 		return err
 	}
-	return saveCounts(ctx, w.q, w.tx, w.siteID, block{first: w.day.day}, counts)
+	return saveCounts(ctx, w.queries, w.tx, w.siteID, block{first: w.day.day}, counts)
 }
 
-func saveCounts(ctx context.Context, q *dbsqlc.Queries, tx pgx.Tx, siteID uuid.UUID, b block, counts map[countKey][]labelCount) error {
+func saveCounts(ctx context.Context, queries *dbsqlc.Queries, tx pgx.Tx, siteID uuid.UUID, b block, counts map[countKey][]labelCount) error {
 	p := dbsqlc.SaveRollupCountsParams{SiteID: siteID, Level: b.level, FirstDay: b.first}
 	for key, of := range counts {
 		packed, err := packCounts(sortCounts(slices.Clone(of)))
@@ -230,12 +229,12 @@ func saveCounts(ctx context.Context, q *dbsqlc.Queries, tx pgx.Tx, siteID uuid.U
 		p.Dimensions, p.Parts = append(p.Dimensions, string(key.dimension)), append(p.Parts, key.part)
 		p.Counts = append(p.Counts, packed)
 	}
-	return q.SaveRollupCounts(ctx, tx, p)
+	return queries.SaveRollupCounts(ctx, tx, p)
 }
 
 func (w *dayWriter) setSealed(ctx context.Context) error {
-	if err := w.q.ClearStaleDay(ctx, w.tx, w.siteID, w.day.day); err != nil {
+	if err := w.queries.ClearStaleDay(ctx, w.tx, w.siteID, w.day.day); err != nil {
 		return err
 	}
-	return w.q.SetSiteDaySealed(ctx, w.tx, w.siteID, w.day.day)
+	return w.queries.SetSiteDaySealed(ctx, w.tx, w.siteID, w.day.day)
 }

@@ -25,9 +25,9 @@ import (
 // errCrash ends a transaction as a crash would.
 var errCrash = errors.New("crash")
 
-// crashAt makes a Step that crashes at the nth step from now.
-func crashAt(n int) func(string) error {
-	return func(string) error {
+// crashAt makes an Interrupt that crashes at the nth boundary from now.
+func crashAt(n int) func(Boundary) error {
+	return func(Boundary) error {
 		if n--; n == 0 {
 			return errCrash
 		}
@@ -122,7 +122,7 @@ func (b *bench) days() []time.Time {
 	return days
 }
 
-func TestARebuildGivesByteEqualRollups(t *testing.T) {
+func TestSealingAgainGivesByteEqualRollups(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "America/New_York", time.Date(2025, 3, 1, 0, 0, 0, 0, time.UTC))
 	hits, _ := someTraffic(t, b.site.Zone, 11, 20, 30)
@@ -139,12 +139,12 @@ func TestARebuildGivesByteEqualRollups(t *testing.T) {
 	}
 	days := b.days()
 	for i := len(days) - 1; i >= 0; i -= 2 {
-		if err := r.Rebuild(t.Context(), b.site.ID, days[i]); err != nil {
+		if err := r.SealAgain(t.Context(), b.site.ID, days[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if diff := cmp.Diff(first, b.dumpRollups()); diff != "" {
-		t.Errorf("rebuilding some days: %s", diff)
+		t.Errorf("sealing some days again: %s", diff)
 	}
 	if _, err := b.db.Pool().Exec(t.Context(), `delete from rollup_days; delete from rollup_hours; delete from rollup_counts; delete from rollup_blocks;
 		update site_days set state = 'dirty'`); err != nil {
@@ -154,7 +154,7 @@ func TestARebuildGivesByteEqualRollups(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(first, b.dumpRollups()); diff != "" {
-		t.Errorf("rebuilding all from nothing: %s", diff)
+		t.Errorf("sealing all from nothing: %s", diff)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestFoldingVisitByVisitGivesWhatSealingGives(t *testing.T) {
 	const tables = `(select * from rollup_counts where counts <> '')`
 	folded := b.dumpRollups("rollup_days", "rollup_hours", tables)
 	for _, day := range b.days() {
-		if err := r.Rebuild(t.Context(), b.site.ID, day); err != nil {
+		if err := r.SealAgain(t.Context(), b.site.ID, day); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -367,15 +367,15 @@ var _ Reader = (*rollupReader)(nil)
 func TestADictionaryKeepsItsIDs(t *testing.T) {
 	t.Parallel()
 	d, site := dbtest.New(t), uuid.New()
-	q := dbsqlc.New()
+	queries := dbsqlc.New()
 	texts := []labelText{{label: "/a"}, {label: "a", value: "b"}, {label: "ab"}, {label: "(other)"}, {label: "a"}, {label: "é"}}
 	var ids map[labelText]int64
 	for round := range 2 {
 		err := pgx.BeginFunc(t.Context(), d.Pool(), func(tx pgx.Tx) error {
-			if _, err := q.LockRollupSite(t.Context(), tx, site); err != nil {
+			if _, err := queries.LockRollupSite(t.Context(), tx, site); err != nil {
 				return err
 			}
-			dict := newDictionary(q, tx, site)
+			dict := newDictionary(queries, tx, site)
 			if err := dict.intern(t.Context(), append(texts[:2+4*round:2+4*round], texts[0])); err != nil {
 				return err
 			}

@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"math"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // defaultLabelCap is the contract's.
@@ -56,12 +55,8 @@ func (o ServiceOptions) withDefaults() ServiceOptions {
 	}
 	o.Timeout = cmp.Or(o.Timeout, 25*time.Second)
 	o.MaxEvents = cmp.Or(o.MaxEvents, 2000)
-	if o.LabelCap == 0 {
-		o.LabelCap = defaultLabelCap
-	}
-	if o.MaxStale == 0 {
-		o.MaxStale = 500
-	}
+	o.LabelCap = cmp.Or(o.LabelCap, defaultLabelCap)
+	o.MaxStale = cmp.Or(o.MaxStale, 500)
 	return o
 }
 
@@ -172,7 +167,7 @@ func (s *Service) Breakdowns(ctx context.Context, q Query, dimensions ...Dimensi
 // CustomEvents returns up to q.Limit names of custom events and, when name is not
 // empty, up to q.Limit properties of that event, never nil.
 func (s *Service) CustomEvents(ctx context.Context, q Query, name string) (CustomEvents, error) {
-	if !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
+	if !text.Storable(name) {
 		return CustomEvents{}, fault.Validation(map[string]string{"name": "Not a text that an event's name can be."})
 	}
 	var out CustomEvents

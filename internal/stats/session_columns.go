@@ -76,7 +76,7 @@ func (w *sessionWriter) columns() dbsqlc.InsertEventsParams {
 func sessionOf(r dbsqlc.Session) session {
 	return session{id: r.ID, summary: summary{
 		started: r.StartedAt.UTC(), last: r.LastAt.UTC(), pageviews: r.Pageviews, events: r.Events,
-		entryAt: instant(r.EntryAt), entryPath: text(r.EntryPath), exitAt: instant(r.ExitAt), exitPath: text(r.ExitPath),
+		entryAt: instant(r.EntryAt), entryPath: orEmpty(r.EntryPath), exitAt: instant(r.ExitAt), exitPath: orEmpty(r.ExitPath),
 		origin: origin{
 			source: r.Source, utmSource: r.UtmSource, utmMedium: r.UtmMedium, utmCampaign: r.UtmCampaign,
 			utmTerm: r.UtmTerm, utmContent: r.UtmContent, country: r.Country, device: r.Device, browser: r.Browser, os: r.Os,
@@ -91,7 +91,7 @@ func instant(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-func text(s *string) string {
+func orEmpty(s *string) string {
 	if s == nil {
 		return ""
 	}

@@ -20,11 +20,11 @@ type sessionIDs struct {
 }
 
 // take returns n numbers, drawn in tx where too few are left.
-func (s *sessionIDs) take(ctx context.Context, q *dbsqlc.Queries, tx pgx.Tx, n int) ([]int64, error) {
+func (s *sessionIDs) take(ctx context.Context, queries *dbsqlc.Queries, tx pgx.Tx, n int) ([]int64, error) {
 	if taken := s.pop(n); taken != nil {
 		return taken, nil
 	}
-	drawn, err := q.NextSessionIDs(ctx, tx, int32(n+sessionIDBlock))
+	drawn, err := queries.NextSessionIDs(ctx, tx, int32(n+sessionIDBlock))
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,8 @@ import (
 // circle. Ids of events are drawn under the lock, so those of one visitor count
 // in order of arrival.
 type sessionStore struct {
-	q   *dbsqlc.Queries
-	ids *sessionIDs
+	queries *dbsqlc.Queries
+	ids     *sessionIDs
 	// gap is the longest time between two events of one session.
 	gap time.Duration
 }
@@ -54,7 +54,7 @@ func (s sessionStore) shareDays(ctx context.Context, tx pgx.Tx, batch []event) e
 			sites, days = append(sites, key.site), append(days, key.day)
 		}
 	}
-	rows, err := s.q.ShareSiteDays(ctx, tx, sites, days)
+	rows, err := s.queries.ShareSiteDays(ctx, tx, sites, days)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s sessionStore) shareDays(ctx context.Context, tx pgx.Tx, batch []event) e
 		return site.ErrNoSite // erased since the day was looked up
 	}
 	if slices.ContainsFunc(rows, func(r dbsqlc.ShareSiteDaysRow) bool { return r.State == stateSealed }) {
-		return s.q.MarkSiteDaysDirty(ctx, tx, sites, days)
+		return s.queries.MarkSiteDaysDirty(ctx, tx, sites, days)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (w *sessionWriter) assign(ctx context.Context) error {
 	for _, of := range w.folded {
 		segments += len(of)
 	}
-	ids, err := w.ids.take(ctx, w.q, w.tx, segments)
+	ids, err := w.ids.take(ctx, w.queries, w.tx, segments)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (w *sessionWriter) merge(ctx context.Context, k keys) error {
 	if len(k.sites) == 0 {
 		return nil
 	}
-	rows, err := w.q.ListVisitorSessions(ctx, w.tx, k.sites, k.days, k.visitors)
+	rows, err := w.queries.ListVisitorSessions(ctx, w.tx, k.sites, k.days, k.visitors)
 	if err != nil {
 		return err
 	}
@@ -209,17 +209,17 @@ func (w *sessionWriter) give(members []int, id int64) {
 func (w *sessionWriter) flush(ctx context.Context) error {
 	var p db.Pipeline
 	if len(w.saves.Ids) > 0 {
-		if err := w.q.SaveSessions(ctx, &p, w.saves); err != nil {
+		if err := w.queries.SaveSessions(ctx, &p, w.saves); err != nil {
 			return err
 		}
 	}
 	if len(w.extends.Ids) > 0 {
-		if err := w.q.ExtendSessions(ctx, &p, w.extends); err != nil {
+		if err := w.queries.ExtendSessions(ctx, &p, w.extends); err != nil {
 			return err
 		}
 	}
 	if len(w.heads.Visitors) > 0 {
-		if err := w.q.UpdateSessionHeads(ctx, &p, w.heads); err != nil {
+		if err := w.queries.UpdateSessionHeads(ctx, &p, w.heads); err != nil {
 			return err
 		}
 	}
@@ -227,7 +227,7 @@ func (w *sessionWriter) flush(ctx context.Context) error {
 		return err
 	}
 	if len(w.batch) < copyFrom {
-		if err := w.q.InsertEvents(ctx, &p, w.columns()); err != nil {
+		if err := w.queries.InsertEvents(ctx, &p, w.columns()); err != nil {
 			return err
 		}
 		return p.Send(ctx, w.tx)
@@ -235,7 +235,7 @@ func (w *sessionWriter) flush(ctx context.Context) error {
 	if err := p.Send(ctx, w.tx); err != nil {
 		return err
 	}
-	_, err := w.q.CopyEvents(ctx, w.tx, w.rows())
+	_, err := w.queries.CopyEvents(ctx, w.tx, w.rows())
 	return err
 }
 
@@ -245,7 +245,7 @@ func (w *sessionWriter) absorb(ctx context.Context, p *db.Pipeline) error {
 	var days []time.Time
 	var ids []int64
 	for _, a := range w.absorbed {
-		err := w.q.MoveEvents(ctx, p, dbsqlc.MoveEventsParams{
+		err := w.queries.MoveEvents(ctx, p, dbsqlc.MoveEventsParams{
 			SiteID: a.key.site, Day: a.key.day, FromSession: a.from.id, ToSession: a.to, FirstAt: a.from.started, LastAt: a.from.last,
 		})
 		if err != nil {
@@ -256,5 +256,5 @@ func (w *sessionWriter) absorb(ctx context.Context, p *db.Pipeline) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return w.q.DeleteSessions(ctx, p, sites, days, ids)
+	return w.queries.DeleteSessions(ctx, p, sites, days, ids)
 }

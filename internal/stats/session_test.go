@@ -134,7 +134,7 @@ func split(t *rapid.T, events []event) [][]event {
 
 func writeBatch(d *db.DB, batch []event) error {
 	return d.InIndexTx(context.Background(), identity.System("test"), func(ctx context.Context, tx pgx.Tx) error {
-		return sessionStore{q: dbsqlc.New(), ids: new(sessionIDs), gap: defaultSessionGap}.write(ctx, tx, batch)
+		return sessionStore{queries: dbsqlc.New(), ids: new(sessionIDs), gap: defaultSessionGap}.write(ctx, tx, batch)
 	})
 }
 

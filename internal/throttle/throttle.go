@@ -56,9 +56,9 @@ type Options struct {
 
 // Service counts.
 type Service struct {
-	db  *db.DB
-	now func() time.Time
-	q   dbsqlc.Queries
+	db      *db.DB
+	now     func() time.Time
+	queries dbsqlc.Queries
 }
 
 // New makes the service.
@@ -77,7 +77,7 @@ func (s *Service) Check(ctx context.Context, keys ...Key) error {
 	now := s.now()
 	var longest time.Duration
 	for _, k := range keys {
-		row, err := s.q.FindThrottle(ctx, s.db.Direct(), k.Limit.Name, k.Subject)
+		row, err := s.queries.FindThrottle(ctx, s.db.Direct(), k.Limit.Name, k.Subject)
 		if errors.Is(err, pgx.ErrNoRows) {
 			continue
 		}
@@ -116,7 +116,7 @@ func (s *Service) CountTx(ctx context.Context, tx pgx.Tx, keys ...Key) error {
 	now := s.now()
 	var longest time.Duration
 	for _, k := range inOrder(keys) {
-		row, err := s.q.LockThrottle(ctx, tx, k.Limit.Name, k.Subject, now)
+		row, err := s.queries.LockThrottle(ctx, tx, k.Limit.Name, k.Subject, now)
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (s *Service) CountTx(ctx context.Context, tx pgx.Tx, keys ...Key) error {
 			longest = max(longest, left)
 			continue
 		}
-		if err := s.q.SetThrottle(ctx, tx, k.next(row, now)); err != nil {
+		if err := s.queries.SetThrottle(ctx, tx, k.next(row, now)); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (s *Service) Pass(ctx context.Context, tx pgx.Tx, keys ...Key) error {
 	now := s.now()
 	var longest time.Duration
 	for _, k := range inOrder(keys) {
-		row, err := s.q.ClaimThrottle(ctx, tx, k.Limit.Name, k.Subject)
+		row, err := s.queries.ClaimThrottle(ctx, tx, k.Limit.Name, k.Subject)
 		if errors.Is(err, pgx.ErrNoRows) {
 			continue
 		}
@@ -148,7 +148,7 @@ func (s *Service) Pass(ctx context.Context, tx pgx.Tx, keys ...Key) error {
 			longest = max(longest, left)
 			continue
 		}
-		if err := s.q.ForgiveThrottle(ctx, tx, k.Limit.Name, k.Subject); err != nil {
+		if err := s.queries.ForgiveThrottle(ctx, tx, k.Limit.Name, k.Subject); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func (s *Service) Pass(ctx context.Context, tx pgx.Tx, keys ...Key) error {
 // Forgive forgets what was counted for keys, blocks included.
 func (s *Service) Forgive(ctx context.Context, tx pgx.Tx, keys ...Key) error {
 	for _, k := range inOrder(keys) {
-		if err := s.q.ForgiveThrottle(ctx, tx, k.Limit.Name, k.Subject); err != nil {
+		if err := s.queries.ForgiveThrottle(ctx, tx, k.Limit.Name, k.Subject); err != nil {
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func (s *Service) Sweep(ctx context.Context) (int, error) {
 	var n int64
 	err := s.db.InTx(ctx, identity.System("throttles"), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		n, err = s.q.SweepThrottles(ctx, tx, s.now())
+		n, err = s.queries.SweepThrottles(ctx, tx, s.now())
 		return err
 	})
 	return int(n), err

@@ -54,13 +54,13 @@ func (s *Service) IssueAccess(ctx context.Context, c Claims) (string, error) {
 // builder starts a token about a user with the claims that every one of ours has.
 func (s *Service) builder(userID int64, ttl time.Duration) (*jwt.Builder, error) {
 	id := make([]byte, 16)
-	if _, err := io.ReadFull(s.opts.Random, id); err != nil {
+	if _, err := io.ReadFull(s.o.Random, id); err != nil {
 		return nil, fmt.Errorf("token: id: %w", err)
 	}
-	now := s.opts.Now()
+	now := s.o.Now()
 	return jwt.NewBuilder().
-		Issuer(s.opts.Issuer).
-		Audience([]string{s.opts.Issuer}).
+		Issuer(s.o.Issuer).
+		Audience([]string{s.o.Issuer}).
 		Subject(strconv.FormatInt(userID, 10)).
 		JwtID(base64.RawURLEncoding.EncodeToString(id)).
 		IssuedAt(now).NotBefore(now).Expiration(now.Add(ttl)), nil
@@ -79,7 +79,7 @@ func (s *Service) build(ctx context.Context, b *jwt.Builder, typ string) (string
 }
 
 func (s *Service) sign(ctx context.Context, payload []byte, typ string) (string, error) {
-	key := s.ring(ctx).signer(s.opts.Now())
+	key := s.ring(ctx).signer(s.o.Now())
 	header := jws.NewHeaders()
 	if err := errors.Join(header.Set(jws.TypeKey, typ), header.Set(jws.KeyIDKey, key.kid)); err != nil {
 		return "", fmt.Errorf("token: %w", err)
@@ -165,7 +165,7 @@ func (s *Service) readClaims(t jwt.Token) (Claims, error) {
 // validate checks the claims that every token of ours has and returns the user's
 // id. It returns ErrExpired or ErrInvalid.
 func (s *Service) validate(t jwt.Token) (int64, error) {
-	now := s.opts.Now()
+	now := s.o.Now()
 	err := jwt.Validate(t,
 		jwt.WithClock(jwt.ClockFunc(func() time.Time { return now })),
 		jwt.WithAcceptableSkew(leeway),
@@ -173,8 +173,8 @@ func (s *Service) validate(t jwt.Token) (int64, error) {
 		jwt.WithRequiredClaim(jwt.IssuedAtKey),
 		jwt.WithRequiredClaim(jwt.NotBeforeKey),
 		jwt.WithRequiredClaim(jwt.JwtIDKey),
-		jwt.WithIssuer(s.opts.Issuer),
-		jwt.WithAudience(s.opts.Issuer),
+		jwt.WithIssuer(s.o.Issuer),
+		jwt.WithAudience(s.o.Issuer),
 	)
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired()):

@@ -46,11 +46,11 @@ func WithoutDatabase(issuer string) *Service {
 	if err != nil {
 		panic(err)
 	}
-	s := &Service{opts: Options{Issuer: issuer}.withDefaults()}
+	s := &Service{o: Options{Issuer: issuer}.withDefaults()}
 	s.keys.Store(&keyring{
 		signers:  []signer{{kid: "k", private: key}},
 		public:   map[string]verifier{"k": {public: &key.PublicKey}},
-		loadedAt: s.opts.Now(),
+		loadedAt: s.o.Now(),
 	})
 	return s
 }

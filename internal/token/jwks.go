@@ -15,7 +15,7 @@ import (
 // JWKSMaxAge.
 func (s *Service) JWKS(ctx context.Context) ([]byte, error) {
 	set := jwk.NewSet()
-	ring, now := s.ring(ctx), s.opts.Now()
+	ring, now := s.ring(ctx), s.o.Now()
 	for _, kid := range slices.Sorted(maps.Keys(ring.public)) {
 		public := ring.verifier(kid, now)
 		if public == nil {

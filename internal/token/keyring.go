@@ -124,8 +124,8 @@ func CheckSecretKey(ctx context.Context, q dbsqlc.DBTX, current, previous []byte
 // lets one of several racing inserts through; the others wait for it, insert
 // nothing and read the winner's key.
 func loadOrCreate(ctx context.Context, o Options, sealer *seal.Keyring) ([]dbsqlc.SigningKey, error) {
-	var q dbsqlc.Queries
-	rows, err := q.ListSigningKeys(ctx, o.DB.Direct(), o.Now())
+	var queries dbsqlc.Queries
+	rows, err := queries.ListSigningKeys(ctx, o.DB.Direct(), o.Now())
 	if err != nil {
 		return nil, fmt.Errorf("token: read the signing keys: %w", db.Translate(err))
 	}
@@ -137,10 +137,10 @@ func loadOrCreate(ctx context.Context, o Options, sealer *seal.Keyring) ([]dbsql
 		return nil, err
 	}
 	err = o.DB.InTx(ctx, identity.System("signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
-		if err := q.InsertSigningKey(ctx, tx, fresh); err != nil {
+		if err := queries.InsertSigningKey(ctx, tx, fresh); err != nil {
 			return err
 		}
-		rows, err = q.ListSigningKeys(ctx, tx, o.Now())
+		rows, err = queries.ListSigningKeys(ctx, tx, o.Now())
 		return err
 	})
 	if err != nil {

@@ -39,33 +39,33 @@ const (
 // how many it replaced, 0 or 1. No token that was issued becomes invalid by it. Of
 // several instances that call it at once, one does it.
 func (s *Service) Rotate(ctx context.Context) (int, error) {
-	return s.rotate(ctx, s.opts.Now().Add(-s.opts.KeyLifetime))
+	return s.rotate(ctx, s.o.Now().Add(-s.o.KeyLifetime))
 }
 
 // RotateNow is Rotate whatever the age of the key.
 func (s *Service) RotateNow(ctx context.Context) error {
-	_, err := s.rotate(ctx, s.opts.Now())
+	_, err := s.rotate(ctx, s.o.Now())
 	return err
 }
 
 func (s *Service) rotate(ctx context.Context, madeBefore time.Time) (int, error) {
-	now := s.opts.Now()
+	now := s.o.Now()
 	signsFrom := now.Add(publishAhead)
 	fresh, err := s.newKey(signsFrom)
 	if err != nil {
 		return 0, err
 	}
 	var rotated int64
-	err = s.opts.DB.InTx(ctx, identity.System("signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
-		var q dbsqlc.Queries
+	err = s.o.DB.InTx(ctx, identity.System("signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
+		var queries dbsqlc.Queries
 		until := signsFrom.Add(overlap)
-		if rotated, err = q.RetireSigningKey(ctx, tx, &until, madeBefore); err != nil || rotated == 0 {
+		if rotated, err = queries.RetireSigningKey(ctx, tx, &until, madeBefore); err != nil || rotated == 0 {
 			return err
 		}
-		if _, err := q.DeleteRetiredSigningKeys(ctx, tx, new(now.Add(-keepRetired))); err != nil {
+		if _, err := queries.DeleteRetiredSigningKeys(ctx, tx, new(now.Add(-keepRetired))); err != nil {
 			return err
 		}
-		return q.InsertSigningKey(ctx, tx, fresh)
+		return queries.InsertSigningKey(ctx, tx, fresh)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("token: rotate the signing key: %w", err)
@@ -80,17 +80,17 @@ func (s *Service) rotate(ctx context.Context, madeBefore time.Time) (int, error)
 // all access tokens are invalid here at once, and on other instances within a
 // minute; sessions go on with their refresh tokens.
 func (s *Service) Replace(ctx context.Context) error {
-	now := s.opts.Now()
+	now := s.o.Now()
 	fresh, err := s.newKey(now)
 	if err != nil {
 		return err
 	}
-	err = s.opts.DB.InTx(ctx, identity.System("signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
-		var q dbsqlc.Queries
-		if err := q.RetireAllSigningKeys(ctx, tx, &now); err != nil {
+	err = s.o.DB.InTx(ctx, identity.System("signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
+		var queries dbsqlc.Queries
+		if err := queries.RetireAllSigningKeys(ctx, tx, &now); err != nil {
 			return err
 		}
-		return q.InsertSigningKey(ctx, tx, fresh)
+		return queries.InsertSigningKey(ctx, tx, fresh)
 	})
 	if err != nil {
 		return fmt.Errorf("token: replace the signing keys: %w", err)
@@ -100,18 +100,18 @@ func (s *Service) Replace(ctx context.Context) error {
 }
 
 func (s *Service) newKey(from time.Time) (dbsqlc.InsertSigningKeyParams, error) {
-	sealer, err := seal.New(sealPurpose, s.opts.SecretKey, s.opts.PreviousSecretKey)
+	sealer, err := seal.New(sealPurpose, s.o.SecretKey, s.o.PreviousSecretKey)
 	if err != nil {
 		return dbsqlc.InsertSigningKeyParams{}, err
 	}
-	return newSigningKey(s.opts, sealer, from)
+	return newSigningKey(s.o, sealer, from)
 }
 
 // ring returns the keys, read anew when they are older than reloadEvery. While
 // the database is away it goes on with those it has.
 func (s *Service) ring(ctx context.Context) *keyring {
 	ring := s.keys.Load()
-	if s.opts.Now().Sub(ring.loadedAt) >= reloadEvery {
+	if s.o.Now().Sub(ring.loadedAt) >= reloadEvery {
 		s.reload(ctx, reloadAtMost)
 		ring = s.keys.Load()
 	}
@@ -127,7 +127,7 @@ func (s *Service) verifier(ctx context.Context, kid string) *ecdsa.PublicKey {
 		s.reload(ctx, reloadAtMost)
 		ring = s.keys.Load()
 	}
-	return ring.verifier(kid, s.opts.Now())
+	return ring.verifier(kid, s.o.Now())
 }
 
 // reload reads the keys unless that was tried less than atMost ago. A failure
@@ -135,12 +135,12 @@ func (s *Service) verifier(ctx context.Context, kid string) *ecdsa.PublicKey {
 func (s *Service) reload(ctx context.Context, atMost time.Duration) {
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	now := s.opts.Now()
-	if s.opts.DB == nil || now.Sub(s.triedAt) < atMost {
+	now := s.o.Now()
+	if s.o.DB == nil || now.Sub(s.triedAt) < atMost {
 		return
 	}
 	s.triedAt = now
-	if ring, err := openKeyring(ctx, s.opts); err == nil {
+	if ring, err := openKeyring(ctx, s.o); err == nil {
 		s.keys.Store(ring)
 	}
 }

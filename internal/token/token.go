@@ -8,6 +8,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -71,9 +72,7 @@ func (o Options) validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	if o.KeyLifetime <= 0 {
-		o.KeyLifetime = DefaultKeyLifetime
-	}
+	o.KeyLifetime = cmp.Or(max(o.KeyLifetime, 0), DefaultKeyLifetime)
 	o.Issuer = strings.TrimRight(o.Issuer, "/")
 	if o.Now == nil {
 		o.Now = time.Now
@@ -86,7 +85,7 @@ func (o Options) withDefaults() Options {
 
 // Service issues and verifies access tokens. It is safe for concurrent use.
 type Service struct {
-	opts Options
+	o    Options
 	keys atomic.Pointer[keyring]
 	// loading is held by whoever reads the keys from the database; triedAt, which
 	// it guards, is when that was last tried.
@@ -107,7 +106,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{opts: o, triedAt: keys.loadedAt}
+	s := &Service{o: o, triedAt: keys.loadedAt}
 	s.keys.Store(keys)
 	return s, nil
 }

@@ -87,11 +87,10 @@ func (r *Receiver) StartBulk(ctx context.Context, f Filter, force bool) (Bulk, e
 		return Bulk{}, fmt.Errorf("webhook: filter: %w", err)
 	}
 	b := Bulk{ID: id, Filter: f, Force: force, Status: BulkRunning, CreatedAt: r.o.Now().UTC().Truncate(time.Microsecond)}
-	var where conditions
-	where.filter(f)
-	where.add(replayable, force)
+	matching := f.matching()
+	matching.Add(replayable, force)
 	err = r.o.AdminDB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, `select count(*) from webhook_events e`+where.sql(), where.args...).Scan(&b.Matched); err != nil {
+		if err := tx.QueryRow(ctx, `select count(*) from webhook_events e`+matching.SQL(), matching.Args()...).Scan(&b.Matched); err != nil {
 			return err
 		}
 		err := r.store.queries.InsertWebhookReplay(ctx, tx, dbsqlc.InsertWebhookReplayParams{ID: id, Filter: filter, Matched: b.Matched, CreatedAt: b.CreatedAt})
@@ -234,11 +233,10 @@ returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries,
 
 // takeBulk claims the batch behind after and returns the oldest one's place.
 func (r *Receiver) takeBulk(ctx context.Context, tx pgx.Tx, b Bulk, after Position, lease uuid.UUID) ([]claim, Position, error) {
-	where := conditions{args: []any{b.ID, lease, r.store.lease.Seconds()}}
-	where.filter(b.Filter)
-	where.add("(e.created_at, e.id) < (?, ?)", after.CreatedAt, after.ID)
-	where.add(replayable, b.Force)
-	rows, err := tx.Query(ctx, fmt.Sprintf(bulkClaim, where.sql(), bulkBatch), where.args...)
+	matching := b.Filter.matching(b.ID, lease, r.store.lease.Seconds())
+	matching.Add("(e.created_at, e.id) < (?, ?)", after.CreatedAt, after.ID)
+	matching.Add(replayable, b.Force)
+	rows, err := tx.Query(ctx, fmt.Sprintf(bulkClaim, matching.SQL(), bulkBatch), matching.Args()...)
 	if err != nil {
 		return nil, after, err
 	}

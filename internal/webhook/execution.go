@@ -1,14 +1,16 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/internal/text"
 )
 
 // maxErrorText bounds in bytes what is stored of a handler's error.
@@ -94,13 +96,9 @@ type handedTx struct{ pgx.Tx }
 func (handedTx) Commit(context.Context) error   { return errReceiverCommits }
 func (handedTx) Rollback(context.Context) error { return errReceiverCommits }
 
-// sanitize makes text that PostgreSQL stores: valid UTF-8 without U+0000, made of
-// the first maxErrorText bytes, and never empty.
+// sanitize makes text that PostgreSQL stores of the first maxErrorText bytes, never
+// empty.
 func sanitize(s string) string {
-	s = strings.ToValidUTF8(s[:min(len(s), maxErrorText)], "\uFFFD")
-	s = strings.ReplaceAll(s, "\x00", "")
-	if s == "" {
-		return "the handler returned an error without a text"
-	}
-	return s
+	s = text.MakeStorable(s[:min(len(s), maxErrorText)], "\uFFFD")
+	return cmp.Or(s, "the handler returned an error without a text")
 }

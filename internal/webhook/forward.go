@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,15 +55,11 @@ type ForwardOptions struct {
 }
 
 func (o ForwardOptions) withDefaults() ForwardOptions {
-	if o.Retry.Attempts == 0 {
-		o.Retry.Attempts = len(standardWaits) + 1
-	}
+	o.Retry.Attempts = cmp.Or(o.Retry.Attempts, len(standardWaits)+1)
 	if o.Retry.Backoff == nil {
 		o.Retry.Backoff = func(n int) time.Duration { return standardWaits[min(n, len(standardWaits))-1] }
 	}
-	if o.Timeout <= 0 {
-		o.Timeout = 8 * time.Second
-	}
+	o.Timeout = cmp.Or(max(o.Timeout, 0), 8*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

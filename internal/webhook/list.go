@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/where"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Filter narrows a list; zero fields don't.
@@ -51,18 +51,17 @@ func (r *Receiver) List(ctx context.Context, f Filter, after *Position, limit in
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	where := conditions{args: []any{MaxInlineBody}}
-	where.filter(f)
+	matching := f.matching(MaxInlineBody)
 	if after != nil {
-		where.add("(e.created_at, e.id) < (?, ?)", after.CreatedAt, after.ID)
+		matching.Add("(e.created_at, e.id) < (?, ?)", after.CreatedAt, after.ID)
 	}
-	list, err := records(ctx, r.o.AdminDB.Direct(), pageOf(where, limit), where.args)
+	list, err := records(ctx, r.o.AdminDB.Direct(), pageOf(matching, limit), matching.Args())
 	return list, db.Translate(err)
 }
 
 // pageOf is the query of a page.
-func pageOf(where conditions, limit int) string {
-	return recordColumns + where.sql() + fmt.Sprintf(" order by e.created_at desc, e.id desc limit %d", limit)
+func pageOf(matching *where.Clause, limit int) string {
+	return recordColumns + matching.SQL() + fmt.Sprintf(" order by e.created_at desc, e.id desc limit %d", limit)
 }
 
 // Count returns the number of events that match f, or List's validation fault.
@@ -70,10 +69,9 @@ func (r *Receiver) Count(ctx context.Context, f Filter) (int64, error) {
 	if err := f.check(); err != nil {
 		return 0, err
 	}
-	var where conditions
-	where.filter(f)
 	var n int64
-	err := r.o.AdminDB.Direct().QueryRow(ctx, `select count(*) from webhook_events e`+where.sql(), where.args...).Scan(&n)
+	matching := f.matching()
+	err := r.o.AdminDB.Direct().QueryRow(ctx, `select count(*) from webhook_events e`+matching.SQL(), matching.Args()...).Scan(&n)
 	return n, db.Translate(err)
 }
 
@@ -109,31 +107,19 @@ type querier interface {
 
 // check refuses text that PostgreSQL can't compare with anything.
 func (f Filter) check() error {
-	for _, text := range []struct{ field, value string }{
+	for _, given := range []struct{ field, value string }{
 		{"provider", f.Provider}, {"event_type", f.EventType}, {"external_id", f.ExternalID}, {"status", string(f.Status)},
 	} {
-		if !utf8.ValidString(text.value) || strings.ContainsRune(text.value, 0) {
-			return fault.Validation(map[string]string{text.field: "It holds U+0000 or is not valid UTF-8."})
+		if !text.Storable(given.value) {
+			return fault.Validation(map[string]string{given.field: "It holds U+0000 or is not valid UTF-8."})
 		}
 	}
 	return nil
 }
 
-// conditions collects a WHERE clause; each "?" takes the next argument.
-type conditions struct {
-	clauses []string
-	args    []any
-}
-
-func (c *conditions) add(clause string, args ...any) {
-	for _, a := range args {
-		c.args = append(c.args, a)
-		clause = strings.Replace(clause, "?", fmt.Sprintf("$%d", len(c.args)), 1)
-	}
-	c.clauses = append(c.clauses, clause)
-}
-
-func (c *conditions) filter(f Filter) {
+// matching is what events, called e, must meet, for a statement that has args before.
+func (f Filter) matching(args ...any) *where.Clause {
+	c := where.New(args...)
 	for _, equal := range []struct{ column, value string }{
 		{"e.provider", f.Provider},
 		{"e.event_type", f.EventType},
@@ -141,22 +127,16 @@ func (c *conditions) filter(f Filter) {
 		{"e.status", string(f.Status)},
 	} {
 		if equal.value != "" {
-			c.add(equal.column+" = ?", equal.value)
+			c.Add(equal.column+" = ?", equal.value)
 		}
 	}
 	if !f.From.IsZero() {
-		c.add("e.created_at >= ?", f.From)
+		c.Add("e.created_at >= ?", f.From)
 	}
 	if !f.To.IsZero() {
-		c.add("e.created_at < ?", f.To)
+		c.Add("e.created_at < ?", f.To)
 	}
-}
-
-func (c *conditions) sql() string {
-	if len(c.clauses) == 0 {
-		return ""
-	}
-	return " where " + strings.Join(c.clauses, " and ")
+	return c
 }
 
 // before reports whether p is an older place than q.

@@ -64,9 +64,8 @@ func TestAPageCostsNoMoreWithManyEqualBodies(t *testing.T) {
 		equalBodies(t, c, n)
 		pages := map[string]int{}
 		for _, provider := range []string{"", "codehost", "payment", "quiet"} {
-			where := conditions{args: []any{MaxInlineBody}}
-			where.filter(Filter{Provider: provider})
-			pages[provider] = buffers(t, c, pageOf(where, 50), where.args)
+			matching := Filter{Provider: provider}.matching(MaxInlineBody)
+			pages[provider] = buffers(t, c, pageOf(matching, 50), matching.Args())
 		}
 		pages["one event"] = buffers(t, c, recordColumns+` where e.id = lpad(to_hex($2::int), 32, '0')::uuid`, []any{MaxInlineBody, n})
 		return pages

@@ -46,7 +46,7 @@ func newCluster(t *testing.T) (*embedded.Server, func(), func()) {
 	if err := server.EnsureDatabase(t.Context(), "waypost"); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Migrate(t.Context(), server.OwnerURL("waypost")); err != nil {
+	if _, err := db.Upgrade(t.Context(), db.UpgradeOptions{OwnerURL: server.OwnerURL("waypost")}); err != nil {
 		t.Fatal(err)
 	}
 	return server, stop, start

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/waypost/waypost/internal/text"
 )
 
 // maxNesting bounds how deep arrays and objects lie in each other: far above real
@@ -143,10 +144,8 @@ func escapedUnit(s []byte) rune {
 // shortening it: two long ids would become one.
 func checkField(field, value string, limit int) error {
 	switch {
-	case !utf8.ValidString(value):
-		return &FieldError{Field: field, Reason: "It is not valid UTF-8."}
-	case strings.ContainsRune(value, 0):
-		return &FieldError{Field: field, Reason: "It holds U+0000."}
+	case !text.Storable(value):
+		return &FieldError{Field: field, Reason: "It holds U+0000 or is not valid UTF-8."}
 	case utf8.RuneCountInString(value) > limit:
 		return &FieldError{Field: field, Reason: fmt.Sprintf("It has more than %d characters.", limit)}
 	}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -113,16 +114,11 @@ func (o Options) validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	orDefault := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	orDefault(&o.Budget, 10*time.Second)
-	orDefault(&o.AnswerAfter, 8*time.Second)
-	orDefault(&o.StoreTimeout, 5*time.Second)
-	orDefault(&o.MaxQueueWait, time.Second)
-	orDefault(&o.Lease, o.Budget+10*time.Second)
+	o.Budget = cmp.Or(max(o.Budget, 0), 10*time.Second)
+	o.AnswerAfter = cmp.Or(max(o.AnswerAfter, 0), 8*time.Second)
+	o.StoreTimeout = cmp.Or(max(o.StoreTimeout, 0), 5*time.Second)
+	o.MaxQueueWait = cmp.Or(max(o.MaxQueueWait, 0), time.Second)
+	o.Lease = cmp.Or(max(o.Lease, 0), o.Budget+10*time.Second)
 	if o.BodyMemory == 0 && o.Registry != nil {
 		o.BodyMemory = o.Registry.defaultMemory()
 	}
@@ -132,10 +128,8 @@ func (o Options) withDefaults() Options {
 	if o.MaxTransactions <= 0 && o.DB != nil {
 		o.MaxTransactions = max(1, o.DB.MaxConns()/2)
 	}
-	orDefault(&o.RejectedAge, 30*24*time.Hour)
-	if o.RejectedKeep <= 0 {
-		o.RejectedKeep = 1000
-	}
+	o.RejectedAge = cmp.Or(max(o.RejectedAge, 0), 30*24*time.Hour)
+	o.RejectedKeep = cmp.Or(max(o.RejectedKeep, 0), 1000)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/where"
 )
 
 // RejectedFilter narrows the log; zero fields don't.
@@ -21,16 +22,16 @@ type RejectedFilter struct {
 // from behind the entry after, or from the newest when after is nil. It returns a
 // validation fault for a filter that no entry can be held against.
 func (r *Receiver) ListRejected(ctx context.Context, f RejectedFilter, after *uuid.UUID, limit int) ([]Rejected, error) {
-	where, err := f.conditions()
+	matching, err := f.matching()
 	if err != nil {
 		return nil, err
 	}
 	if after != nil {
-		where.add("id < ?", *after)
+		matching.Add("id < ?", *after)
 	}
 	sql := `select id, provider, reason, address, headers, size, created_at from webhook_rejected` +
-		where.sql() + fmt.Sprintf(" order by id desc limit %d", limit)
-	rows, err := r.o.AdminDB.Direct().Query(ctx, sql, where.args...)
+		matching.SQL() + fmt.Sprintf(" order by id desc limit %d", limit)
+	rows, err := r.o.AdminDB.Direct().Query(ctx, sql, matching.Args()...)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -49,25 +50,25 @@ func (r *Receiver) ListRejected(ctx context.Context, f RejectedFilter, after *uu
 // CountRejected returns the number of entries that match f, or ListRejected's
 // validation fault.
 func (r *Receiver) CountRejected(ctx context.Context, f RejectedFilter) (int64, error) {
-	where, err := f.conditions()
+	matching, err := f.matching()
 	if err != nil {
 		return 0, err
 	}
 	var n int64
-	err = r.o.AdminDB.Direct().QueryRow(ctx, `select count(*) from webhook_rejected`+where.sql(), where.args...).Scan(&n)
+	err = r.o.AdminDB.Direct().QueryRow(ctx, `select count(*) from webhook_rejected`+matching.SQL(), matching.Args()...).Scan(&n)
 	return n, db.Translate(err)
 }
 
-func (f RejectedFilter) conditions() (conditions, error) {
-	var where conditions
+func (f RejectedFilter) matching() (*where.Clause, error) {
+	c := where.New()
 	if err := (Filter{Provider: f.Provider}).check(); err != nil {
-		return where, err
+		return nil, err
 	}
 	if f.Provider != "" {
-		where.add("provider = ?", f.Provider)
+		c.Add("provider = ?", f.Provider)
 	}
 	if f.Reason != "" {
-		where.add("reason = ?", string(f.Reason))
+		c.Add("reason = ?", string(f.Reason))
 	}
-	return where, nil
+	return c, nil
 }

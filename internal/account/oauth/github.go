@@ -45,7 +45,7 @@ func (gitHub) identify(ctx context.Context, p *Provider, d *discovered, t *oauth
 		Login string `json:"login"`
 		Name  string `json:"name"`
 	}
-	if err := get(ctx, client, p.opts.APIURL+"/user", &user); err != nil {
+	if err := get(ctx, client, p.o.APIURL+"/user", &user); err != nil {
 		return Identity{}, ErrExchange.Because(err)
 	}
 	if user.ID <= 0 {
@@ -56,7 +56,7 @@ func (gitHub) identify(ctx context.Context, p *Provider, d *discovered, t *oauth
 		Primary  bool   `json:"primary"`
 		Verified bool   `json:"verified"`
 	}
-	if err := get(ctx, client, p.opts.APIURL+"/user/emails?per_page=100", &emails); err != nil {
+	if err := get(ctx, client, p.o.APIURL+"/user/emails?per_page=100", &emails); err != nil {
 		return Identity{}, ErrExchange.Because(err)
 	}
 	id := Identity{Subject: strconv.FormatInt(user.ID, 10), Name: user.Name}

@@ -63,7 +63,7 @@ type claims struct {
 // at its UserInfo endpoint.
 func (connect) identify(ctx context.Context, p *Provider, d *discovered, t *oauth2.Token, nonce string) (Identity, error) {
 	raw, _ := t.Extra("id_token").(string)
-	verified, err := d.oidc.Verifier(&oidc.Config{ClientID: p.opts.ClientID, Now: p.opts.Now}).Verify(ctx, raw)
+	verified, err := d.oidc.Verifier(&oidc.Config{ClientID: p.o.ClientID, Now: p.o.Now}).Verify(ctx, raw)
 	if err != nil {
 		return Identity{}, ErrToken.Because(err)
 	}
@@ -74,7 +74,7 @@ func (connect) identify(ctx context.Context, p *Provider, d *discovered, t *oaut
 	switch {
 	case subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(nonce)) != 1:
 		return Identity{}, ErrToken.Because(errors.New("another nonce"))
-	case c.Authorized != "" && c.Authorized != p.opts.ClientID, c.Authorized == "" && len(verified.Audience) > 1:
+	case c.Authorized != "" && c.Authorized != p.o.ClientID, c.Authorized == "" && len(verified.Audience) > 1:
 		return Identity{}, ErrToken.Because(errors.New("authorised for another party"))
 	}
 	if c.Email == "" && d.oidc.UserInfoEndpoint() != "" {

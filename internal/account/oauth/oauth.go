@@ -5,6 +5,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,12 +88,8 @@ func (o Options) validate() error {
 }
 
 func (o Options) withDefaults(site, api string) Options {
-	if o.URL == "" {
-		o.URL = site
-	}
-	if o.APIURL == "" {
-		o.APIURL = api
-	}
+	o.URL = cmp.Or(o.URL, site)
+	o.APIURL = cmp.Or(o.APIURL, api)
 	o.URL, o.APIURL = strings.TrimRight(o.URL, "/"), strings.TrimRight(o.APIURL, "/")
 	if o.Now == nil {
 		o.Now = time.Now
@@ -108,7 +105,7 @@ type Provider struct {
 	// Name is the provider's in our URLs, Title in front of people.
 	Name, Title string
 
-	opts   Options
+	o      Options
 	client *http.Client
 	dial   dialect
 	// found is what asking the provider for its own configuration gave.
@@ -142,7 +139,7 @@ func newProvider(name, title string, o Options, d dialect) (*Provider, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Provider{Name: name, Title: title, opts: o, dial: d, client: &http.Client{
+	return &Provider{Name: name, Title: title, o: o, dial: d, client: &http.Client{
 		Timeout:   requestTimeout,
 		Transport: limited{o.Transport},
 		// A redirect would carry the code and the client's secret elsewhere.
@@ -223,11 +220,11 @@ func (p *Provider) discover(ctx context.Context) (*discovered, error) {
 	if found != nil {
 		return found, nil
 	}
-	found, err := p.dial.discover(p.context(ctx), p.opts)
+	found, err := p.dial.discover(p.context(ctx), p.o)
 	if err != nil {
 		return nil, ErrExchange.Because(err)
 	}
-	found.config.ClientID, found.config.ClientSecret, found.config.RedirectURL = p.opts.ClientID, p.opts.ClientSecret, p.opts.RedirectURL
+	found.config.ClientID, found.config.ClientSecret, found.config.RedirectURL = p.o.ClientID, p.o.ClientSecret, p.o.RedirectURL
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.found = found

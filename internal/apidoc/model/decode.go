@@ -12,7 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // maxProblems bounds the answer to a hostile body.
@@ -132,26 +132,26 @@ func (c *check) value(r *rules, path string, raw json.RawMessage, target reflect
 }
 
 func (c *check) text(r *rules, path string, raw json.RawMessage, target reflect.Value) {
-	text, ok := c.unquote(path, raw)
+	value, ok := c.unquote(path, raw)
 	if !ok {
 		return
 	}
-	n := float64(utf8.RuneCountInString(text))
+	n := float64(utf8.RuneCountInString(value))
 	switch {
-	case r.oneOf != nil && !slices.Contains(r.oneOf, text):
+	case r.oneOf != nil && !slices.Contains(r.oneOf, value):
 		c.report(path, "Must be one of %s.", strings.Join(r.oneOf, ", "))
 	case r.min != nil && n < *r.min:
 		c.report(path, "Must have at least %s.", count(*r.min, "character"))
 	case r.max != nil && n > *r.max:
 		c.report(path, "Must have at most %s.", count(*r.max, "character"))
-	case r.line && !textline.Valid(text):
-		c.report(path, textline.Rule)
-	case r.nonblank && textline.Blank(text):
+	case r.line && !text.IsLine(value):
+		c.report(path, text.LineRule)
+	case r.nonblank && text.Blank(value):
 		c.report(path, "Must have a character that is no white space.")
-	case r.email && !isEmail(text):
+	case r.email && !isEmail(value):
 		c.report(path, "Must be an e-mail address.")
 	case target.IsValid():
-		target.SetString(text)
+		target.SetString(value)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/humatest"
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/waypost/waypost/internal/apidoc/model/modeltest"
 )
 
 type state string
@@ -317,7 +319,7 @@ func compile(t testing.TB, r huma.Registry, name string) *jsonschema.Schema {
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) { return CompilePattern(p) })
+	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) { return modeltest.CompilePattern(p) })
 	if err := c.AddResource("doc.json", doc); err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +383,7 @@ func TestPatternsArePrintable(t *testing.T) {
 			if i := strings.IndexFunc(property.Pattern, func(r rune) bool { return r < ' ' || r > '~' }); i >= 0 {
 				t.Errorf("%s.%s has a raw character at %d: %+q", name, field, i, property.Pattern)
 			}
-			if _, err := CompilePattern(property.Pattern); err != nil {
+			if _, err := modeltest.CompilePattern(property.Pattern); err != nil {
 				t.Errorf("%s.%s: %v", name, field, err)
 			}
 		}
@@ -399,7 +401,7 @@ func TestAResponseMayHoldWhatNoRequestMay(t *testing.T) {
 	schemas := api.OpenAPI().Components.Schemas.Map()
 	for _, field := range []string{"title", "nick"} {
 		for name, want := range map[string]bool{"Sample": true, "CreateSample": false, "UpdateSample": false} {
-			pattern, err := CompilePattern(schemas[name].Properties[field].Pattern)
+			pattern, err := modeltest.CompilePattern(schemas[name].Properties[field].Pattern)
 			if err != nil {
 				t.Fatal(err)
 			}

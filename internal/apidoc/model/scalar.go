@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // emailForm is RFC 5321's Dot-string "@" Domain, as a pattern that RE2 and
@@ -33,19 +33,10 @@ var emailPattern = regexp.MustCompile(emailForm)
 // have their own idea in \s: these are Unicode's. lineForm and namedForm are one
 // line of text, and one that is not blank.
 const (
-	nonblankForm = `^[^\x00]*[^\x00\x09-\x0D\x85\u2028\u2029` + textline.Spaces + `][^\x00]*$`
-	lineForm     = `^[^` + textline.Refused + `]*$`
-	namedForm    = `^[^` + textline.Refused + `]*[^` + textline.Refused + textline.Spaces + `][^` + textline.Refused + `]*$`
+	nonblankForm = `^[^\x00]*[^\x00\x09-\x0D\x85\u2028\u2029` + text.Spaces + `][^\x00]*$`
+	lineForm     = `^[^` + text.RefusedInLine + `]*$`
+	namedForm    = `^[^` + text.RefusedInLine + `]*[^` + text.RefusedInLine + text.Spaces + `][^` + text.RefusedInLine + `]*$`
 )
-
-var codePoint = regexp.MustCompile(`\\u([0-9A-F]{4})`)
-
-// CompilePattern compiles a pattern as the schemas carry it: in the syntax of
-// ECMA-262, in which JSON Schema wants it, and which writes a code point in another
-// way than RE2.
-func CompilePattern(pattern string) (*regexp.Regexp, error) {
-	return regexp.Compile(codePoint.ReplaceAllString(pattern, `\x{$1}`))
-}
 
 const maxLocalPart = 64 // RFC 5321, section 4.5.3.1.1
 

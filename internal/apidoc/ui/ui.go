@@ -49,10 +49,10 @@ type Options struct {
 
 // UI holds both pages and their assets.
 type UI struct {
-	options Options
-	page    *template.Template
-	names   map[string]string                 // file to its URL path relative to the page's directory
-	assets  map[string]*precompressed.Content // by absolute URL path
+	o      Options
+	page   *template.Template
+	names  map[string]string                 // file to its URL path relative to the page's directory
+	assets map[string]*precompressed.Content // by absolute URL path
 }
 
 // kinds lists what each UI loads, third-party files first.
@@ -81,7 +81,7 @@ func New(o Options) (*UI, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &UI{options: o, page: page, names: map[string]string{}, assets: map[string]*precompressed.Content{}}
+	u := &UI{o: o, page: page, names: map[string]string{}, assets: map[string]*precompressed.Content{}}
 	for _, kind := range kinds {
 		if err := u.addThirdParty(kind.directory); err != nil {
 			return nil, err
@@ -137,8 +137,8 @@ func (u *UI) add(name, sum string, content func(http.Header) *precompressed.Cont
 	}
 	ending := path.Ext(name)
 	file := "/assets/" + strings.TrimSuffix(name, ending) + "." + sum[:16] + ending
-	u.names[name] = path.Base(u.options.Prefix) + file
-	u.assets[u.options.Prefix+file] = content(http.Header{
+	u.names[name] = path.Base(u.o.Prefix) + file
+	u.assets[u.o.Prefix+file] = content(http.Header{
 		"Content-Type":  {mediaType},
 		"Cache-Control": {"public, max-age=31536000, immutable"},
 	})
@@ -157,9 +157,9 @@ type settings struct {
 
 // Page makes the page of one UI; document is the description as JSON.
 func (u *UI) Page(kind Kind, document []byte) (*precompressed.Content, error) {
-	base := path.Base(u.options.Prefix)
-	s := settings{URL: base + "/openapi.json", Theme: u.options.Theme, ReadOnly: u.options.ReadOnly}
-	if u.options.ReadOnly {
+	base := path.Base(u.o.Prefix)
+	s := settings{URL: base + "/openapi.json", Theme: u.o.Theme, ReadOnly: u.o.ReadOnly}
+	if u.o.ReadOnly {
 		s.Document = document
 	}
 	data := struct {
@@ -167,7 +167,7 @@ func (u *UI) Page(kind Kind, document []byte) (*precompressed.Content, error) {
 		Primary         bool
 		Styles, Scripts []string
 		Settings        settings
-	}{Title: u.options.Title, Base: base, Primary: kind == Primary, Settings: s}
+	}{Title: u.o.Title, Base: base, Primary: kind == Primary, Settings: s}
 	k := kinds[kind]
 	for _, name := range append(append([]string{}, k.files...), k.own...) {
 		if path.Ext(name) == ".css" {
@@ -190,10 +190,10 @@ func (u *UI) Page(kind Kind, document []byte) (*precompressed.Content, error) {
 
 func (u *UI) policy(styles string) string {
 	connect := "'self'"
-	if u.options.ReadOnly {
+	if u.o.ReadOnly {
 		connect = "'none'"
-	} else if len(u.options.Origins) > 0 {
-		connect += " " + strings.Join(u.options.Origins, " ")
+	} else if len(u.o.Origins) > 0 {
+		connect += " " + strings.Join(u.o.Origins, " ")
 	}
 	return "default-src 'none'; script-src 'self'; " + styles + "img-src 'self' data:; font-src 'self' data:; connect-src " + connect +
 		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -1,14 +1,11 @@
 package accesslog
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
-// assetExtensions are of files that are parts of pages or downloads rather than
+// isAssetExtension has the extensions of files that are parts of pages or downloads rather than
 // pages: Matomo's two lists (matomo-log-analytics, STATIC_EXTENSIONS and
 // DOWNLOAD_EXTENSIONS), and what came after them.
-var assetExtensions = strings.Fields(`
+var isAssetExtension = setOf(`
 	css js mjs map wasm webmanifest
 	avif bmp gif ico jpeg jpg png svg svgz tif tiff webp
 	eot otf ttf woff woff2
@@ -19,19 +16,16 @@ var assetExtensions = strings.Fields(`
 	class swf phps
 `)
 
-var isAssetExtension = func() map[string]bool {
-	set := make(map[string]bool, len(assetExtensions))
-	for _, e := range assetExtensions {
-		set[e] = true
+func setOf(words string) map[string]bool {
+	set := make(map[string]bool)
+	for word := range strings.FieldsSeq(words) {
+		set[word] = true
 	}
 	return set
-}()
+}
 
-// AssetExtensions returns, sorted and without dots, the extensions of paths that
-// are no pages.
-func AssetExtensions() []string { return slices.Sorted(slices.Values(assetExtensions)) }
-
-// IsAsset reports whether path ends in one of AssetExtensions, in either case.
+// IsAsset reports whether path ends, in either case, in the extension of a file that
+// is no page.
 func IsAsset(path string) bool {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	dot := strings.LastIndexByte(name, '.')

@@ -1,4 +1,4 @@
-package textline_test
+package text_test
 
 import (
 	"regexp"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/waypost/waypost/internal/textline"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // class compiles the inside of a character class, whose escapes RE2 writes in
@@ -17,16 +17,16 @@ func class(inside string) *regexp.Regexp {
 
 func TestTheClassesSayOfEveryCharacterWhatTheFunctionsDo(t *testing.T) {
 	t.Parallel()
-	refused, spaces := class(textline.Refused), class(textline.Spaces)
+	refused, spaces := class(text.RefusedInLine), class(text.Spaces)
 	for r := range rune(unicode.MaxRune + 1) {
 		if r >= 0xD800 && r <= 0xDFFF { // no text has surrogates
 			continue
 		}
 		s := string(r)
-		if got := textline.Valid(s); got == refused.MatchString(s) {
+		if got := text.IsLine(s); got == refused.MatchString(s) {
 			t.Errorf("%U: valid is %v, and the class says otherwise", r, got)
 		}
-		if got, want := spaces.MatchString(s), textline.Blank(s) && textline.Valid(s); got != want {
+		if got, want := spaces.MatchString(s), text.Blank(s) && text.IsLine(s); got != want {
 			t.Errorf("%U: is among the spaces: %v, want %v", r, got, want)
 		}
 	}
@@ -37,7 +37,7 @@ func TestNamesOfAllScriptsStay(t *testing.T) {
 	for _, name := range []string{
 		"Ada", "Zoë", "O'Neil-Mc Gregor", "李小龍", "محمد", "علی\u200cرضا", "क्\u200dष", "👩\u200d🚀", "Дмитрий", "a\u00adb", "\u200eAda", "e\u0301",
 	} {
-		if !textline.Valid(name) {
+		if !text.IsLine(name) {
 			t.Errorf("%+q is refused", name)
 		}
 	}
@@ -45,7 +45,7 @@ func TestNamesOfAllScriptsStay(t *testing.T) {
 		"Ada\n", "Ada\r\nYour account: https://evil.example", "\tAda", "Ada\x1b[2J", "\x00", "a\u007f", "a\u0085b", "a\u009b31m", "a\u200bb",
 		"a\u2028b", "a\u2029b", "\u202agpj", "\u202egpj.exe", "\u2066a", "a\u2069", "\ufeffa",
 	} {
-		if textline.Valid(name) {
+		if text.IsLine(name) {
 			t.Errorf("%+q is taken", name)
 		}
 	}
@@ -53,7 +53,7 @@ func TestNamesOfAllScriptsStay(t *testing.T) {
 
 func TestTheClassesHoldNoRawCharacters(t *testing.T) {
 	t.Parallel()
-	if raw := strings.IndexFunc(textline.Refused+textline.Spaces, func(r rune) bool { return r <= ' ' || r > '~' }); raw >= 0 {
+	if raw := strings.IndexFunc(text.RefusedInLine+text.Spaces, func(r rune) bool { return r <= ' ' || r > '~' }); raw >= 0 {
 		t.Errorf("at %d", raw)
 	}
 }

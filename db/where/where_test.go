@@ -1,0 +1,81 @@
+package where_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/db/where"
+)
+
+func TestArgumentsAreNumberedBehindThoseOfTheStatement(t *testing.T) {
+	t.Parallel()
+	c := where.New("a")
+	if c.SQL() != "" || c.And() != "" {
+		t.Errorf("without conditions: %q, %q", c.SQL(), c.And())
+	}
+	c.Add("x = ?", 1)
+	c.Add("deleted_at is null")
+	other := c.Beside()
+	other.Add("(y, z) < (?, ?)", 2, "?")
+	c.Add("w = ?", 3)
+	got := []string{c.SQL(), c.And(), other.SQL(), other.Arg(10)}
+	want := []string{
+		" where x = $2 and deleted_at is null and w = $5", " and x = $2 and deleted_at is null and w = $5", " where (y, z) < ($3, $4)", "$6",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]any{"a", 1, 2, "?", 3, 10}, c.Args()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNewLeavesTheCallersArgumentsAlone(t *testing.T) {
+	t.Parallel()
+	args := []any{1, 2}
+	where.New(args[:1]...).Add("x = ?", "changed")
+	if args[1] != 2 {
+		t.Errorf("%v", args)
+	}
+}
+
+func TestAConditionWithAnotherNumberOfArgumentsPanics(t *testing.T) {
+	t.Parallel()
+	for condition, args := range map[string][]any{"x = ?": nil, "x": {1}, "x = ? or ?": {1}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%q with %v is taken", condition, args)
+				}
+			}()
+			where.New().Add(condition, args...)
+		}()
+	}
+}
+
+func TestPatternsMatchTheTextItselfAndNothingElse(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t)
+	like := func(value, pattern string) (matches bool) {
+		if err := d.Pool().QueryRow(t.Context(), `select $1::text like $2`, value, pattern).Scan(&matches); err != nil {
+			t.Fatal(err)
+		}
+		return matches
+	}
+	texts := []string{"", "a", "%", "_", `\`, `\%`, `a_b`, "axb", "50%", `c:\new`, "é", "?"}
+	for _, s := range texts {
+		for _, value := range texts {
+			if got, want := like(value, where.Literal(s)), value == s; got != want {
+				t.Errorf("%q like %q: %v", value, s, got)
+			}
+		}
+		if !like("before"+s+"after", where.Containing(s)) {
+			t.Errorf("%q is not found inside a text", s)
+		}
+	}
+	if like("axb", where.Containing("a_b")) || like("500", where.Containing("50%")) {
+		t.Error("a wildcard in what is searched for is one")
+	}
+}

@@ -1,0 +1,48 @@
+package stats
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/queue"
+)
+
+// SealDue does at once what QueueDue leaves to jobs, and returns how many days it
+// sealed.
+func (r *Rollups) SealDue(ctx context.Context) (int, error) {
+	var due listedJobs
+	listing := Rollups{o: r.o, queries: r.queries}
+	listing.o.Jobs = &due
+	if _, err := listing.QueueDue(ctx); err != nil {
+		return 0, err
+	}
+	for n, job := range due {
+		if err := r.Seal(ctx, job.(SealJob)); err != nil {
+			return n, err
+		}
+	}
+	return len(due), nil
+}
+
+type listedJobs []queue.Job
+
+func (l *listedJobs) InsertUnique(_ context.Context, _ pgx.Tx, _ string, jobs []queue.Job) error {
+	*l = append(*l, jobs...)
+	return nil
+}
+
+// SealAgain counts a day anew and seals it. One that is sealed is made dirty before,
+// as by an event that came late.
+func (r *Rollups) SealAgain(ctx context.Context, siteID uuid.UUID, day time.Time) error {
+	err := r.o.DB.InTx(ctx, identity.System("test"), func(ctx context.Context, tx pgx.Tx) error {
+		return r.queries.MarkSiteDaysDirty(ctx, tx, []uuid.UUID{siteID}, []time.Time{day})
+	})
+	if err != nil {
+		return err
+	}
+	return r.seal(ctx, siteID, day)
+}
