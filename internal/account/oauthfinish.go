@@ -137,8 +137,8 @@ func (s *Service) spendOutcome(ctx context.Context, tx pgx.Tx, code, verifier st
 
 // signInAs signs in the account of who who names.
 func (s *Service) signInAs(ctx context.Context, who func(context.Context, pgx.Tx) (outsider, error)) (SignedIn, error) {
-	if s.o.Tokens == nil {
-		return SignedIn{}, errNoTokens
+	if err := s.readyToSign(ctx); err != nil {
+		return SignedIn{}, err
 	}
 	var row dbsqlc.User
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {

@@ -19,8 +19,8 @@ import (
 // of one branch is spent, one of another ends the session. It returns
 // ErrRefreshUnknown, ErrRefreshReused or ErrSessionRevoked.
 func (s *Service) Refresh(ctx context.Context, refreshToken string) (SignedIn, error) {
-	if s.o.Tokens == nil {
-		return SignedIn{}, errNoTokens
+	if err := s.readyToSign(ctx); err != nil {
+		return SignedIn{}, err
 	}
 	if len(refreshToken) != len(refreshPrefix)+randomLength {
 		return SignedIn{}, ErrRefreshUnknown

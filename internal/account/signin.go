@@ -55,6 +55,16 @@ const (
 
 var errNoTokens = errors.New("account: made without Options.Tokens, so nobody can sign in")
 
+// readyToSign prepares the signing of tokens. It belongs before the transaction that
+// opens or goes on with a session, see token.Service.RefreshKeys.
+func (s *Service) readyToSign(ctx context.Context) error {
+	if s.o.Tokens == nil {
+		return errNoTokens
+	}
+	s.o.Tokens.RefreshKeys(ctx)
+	return nil
+}
+
 // SignIn checks an e-mail address and a password and opens a session. An unknown
 // address costs the same work, and gets the same ErrInvalidCredentials, as a
 // wrong password. It returns ErrInactive, only to who knows the password,
@@ -64,8 +74,8 @@ func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn,
 	if utf8.RuneCountInString(password) > MaxPassword {
 		return SignedIn{}, fault.Validation(map[string]string{"password": fmt.Sprintf("Has at most %d characters.", MaxPassword)})
 	}
-	if s.o.Tokens == nil {
-		return SignedIn{}, errNoTokens
+	if err := s.readyToSign(ctx); err != nil {
+		return SignedIn{}, err
 	}
 	row, err := s.findByEmail(ctx, email)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -156,9 +166,6 @@ func (s *Service) firstFactorPassed(ctx context.Context, row dbsqlc.User, first 
 // refresh token. It returns ErrInvalidCredentials when the account was
 // deactivated, deleted or given another password since row was read.
 func (s *Service) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, methods ...Method) (SignedIn, error) {
-	if s.o.Tokens == nil {
-		return SignedIn{}, errNoTokens
-	}
 	sid, err := uuid.NewRandomFromReader(s.o.Random)
 	if err != nil {
 		return SignedIn{}, fmt.Errorf("account: session id: %w", err)
@@ -191,7 +198,7 @@ func (s *Service) giveTokens(ctx context.Context, tx pgx.Tx, row dbsqlc.User, se
 		return SignedIn{}, err
 	}
 	user := fromRow(row)
-	access, err := s.o.Tokens.IssueAccess(ctx, token.Claims{UserID: user.ID, SessionID: session, Role: user.Role})
+	access, err := s.o.Tokens.IssueAccess(token.Claims{UserID: user.ID, SessionID: session, Role: user.Role})
 	if err != nil {
 		return SignedIn{}, err
 	}

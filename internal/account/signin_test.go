@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
@@ -253,5 +255,44 @@ func TestNoErrorOrPrintedAccountHoldsASecret(t *testing.T) {
 		if strings.Contains(text, secret) {
 			t.Errorf("%q shows in %s", secret, text)
 		}
+	}
+}
+
+// With one connection, whoever asks for a second one inside a transaction waits in
+// vain. Signing keys are read anew each minute.
+func TestASignInNeverNeedsTwoConnectionsAtOnce(t *testing.T) {
+	t.Parallel()
+	urls := dbtest.NewURL(t)
+	d, err := db.Open(t.Context(), db.Options{URL: urls.App, MaxConns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	clock := func() time.Time { return now }
+	tokens, err := token.New(t.Context(), token.Options{
+		DB: d, Issuer: "https://waypost.example", SecretKey: bytes.Repeat([]byte{'k'}, token.MinSecretKey), Now: clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts, err := account.New(account.Options{DB: d, Tokens: tokens, PasswordCost: cheapHashes, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := accounts.Create(t.Context(), account.NewUser{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com", Password: password}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(2 * time.Minute)
+	in, err := accounts.SignIn(t.Context(), "ada@example.com", password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(2 * time.Minute)
+	if _, err := accounts.Refresh(t.Context(), in.RefreshToken); err != nil {
+		t.Error(err)
+	}
+	if u := d.Usage(); u.Refused != 0 {
+		t.Errorf("%d times there was no connection left", u.Refused)
 	}
 }

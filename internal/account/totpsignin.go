@@ -38,7 +38,7 @@ func (s *Service) challenge(ctx context.Context, row dbsqlc.User, first Method) 
 	if err != nil {
 		return nil, db.Translate(err)
 	}
-	signed, err := s.o.Tokens.IssueChallenge(ctx, token.Challenge{UserID: row.ID, First: string(first), Version: credentialVersion(row)})
+	signed, err := s.o.Tokens.IssueChallenge(token.Challenge{UserID: row.ID, First: string(first), Version: credentialVersion(row)})
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func (s *Service) withoutTOTP(ctx context.Context, tx pgx.Tx, userID int64) erro
 // recovery code. It returns token.ErrChallenge, ErrTOTPInvalid,
 // throttle.ErrLimited or ErrInactive.
 func (s *Service) VerifySecondFactor(ctx context.Context, challenge, code string) (SignedIn, error) {
-	if s.o.Tokens == nil {
-		return SignedIn{}, errNoTokens
+	if err := s.readyToSign(ctx); err != nil {
+		return SignedIn{}, err
 	}
 	c, err := s.o.Tokens.VerifyChallenge(ctx, challenge)
 	if err != nil {

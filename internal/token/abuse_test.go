@@ -309,7 +309,7 @@ func TestAnIssuedTokenSaysWhatTheContractNames(t *testing.T) {
 
 func FuzzVerifyAccess(f *testing.F) {
 	s := token.WithoutDatabase(issuer)
-	raw, err := s.IssueAccess(f.Context(), someClaims())
+	raw, err := s.IssueAccess(someClaims())
 	if err != nil {
 		f.Fatal(err)
 	}

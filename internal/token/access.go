@@ -42,13 +42,13 @@ type Claims struct {
 }
 
 // IssueAccess signs an access token that is good for AccessTTL from now.
-func (s *Service) IssueAccess(ctx context.Context, c Claims) (string, error) {
+func (s *Service) IssueAccess(c Claims) (string, error) {
 	b, err := s.builder(c.UserID, AccessTTL)
 	if err != nil {
 		return "", err
 	}
 	b.Claim(claimSession, c.SessionID.String()).Claim(claimRole, string(c.Role))
-	return s.build(ctx, b, accessType)
+	return s.build(b, accessType)
 }
 
 // builder starts a token about a user with the claims that every one of ours has.
@@ -66,7 +66,7 @@ func (s *Service) builder(userID int64, ttl time.Duration) (*jwt.Builder, error)
 		IssuedAt(now).NotBefore(now).Expiration(now.Add(ttl)), nil
 }
 
-func (s *Service) build(ctx context.Context, b *jwt.Builder, typ string) (string, error) {
+func (s *Service) build(b *jwt.Builder, typ string) (string, error) {
 	t, err := b.Build()
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
@@ -75,11 +75,11 @@ func (s *Service) build(ctx context.Context, b *jwt.Builder, typ string) (string
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}
-	return s.sign(ctx, payload, typ)
+	return s.sign(payload, typ)
 }
 
-func (s *Service) sign(ctx context.Context, payload []byte, typ string) (string, error) {
-	key := s.ring(ctx).signer(s.o.Now())
+func (s *Service) sign(payload []byte, typ string) (string, error) {
+	key := s.keys.Load().signer(s.o.Now())
 	header := jws.NewHeaders()
 	if err := errors.Join(header.Set(jws.TypeKey, typ), header.Set(jws.KeyIDKey, key.kid)); err != nil {
 		return "", fmt.Errorf("token: %w", err)

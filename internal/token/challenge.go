@@ -36,13 +36,13 @@ type Challenge struct {
 }
 
 // IssueChallenge signs a challenge token that is good for ChallengeTTL from now.
-func (s *Service) IssueChallenge(ctx context.Context, c Challenge) (string, error) {
+func (s *Service) IssueChallenge(c Challenge) (string, error) {
 	b, err := s.builder(c.UserID, ChallengeTTL)
 	if err != nil {
 		return "", err
 	}
 	b.Claim(claimFirst, c.First).Claim(claimVersion, c.Version)
-	return s.build(ctx, b, challengeType)
+	return s.build(b, challengeType)
 }
 
 // VerifyChallenge returns what a challenge token of ours says, as VerifyAccess

@@ -24,7 +24,7 @@ func TestCase06AChallengeAndAnAccessTokenNeverPassForEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := token.Challenge{UserID: 7, First: "pwd", Version: "v"}
-	raw, err := s.IssueChallenge(t.Context(), want)
+	raw, err := s.IssueChallenge(want)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestCase06AChallengeAndAnAccessTokenNeverPassForEachOther(t *testing.T) {
 	if _, err := s.VerifyAccess(t.Context(), raw); !errors.Is(err, token.ErrInvalid) {
 		t.Errorf("a challenge as access token: %v, want ErrInvalid", err)
 	}
-	access, err := s.IssueAccess(t.Context(), token.Claims{UserID: 7, SessionID: uuid.New(), Role: identity.User})
+	access, err := s.IssueAccess(token.Claims{UserID: 7, SessionID: uuid.New(), Role: identity.User})
 	if err != nil {
 		t.Fatal(err)
 	}

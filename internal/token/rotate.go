@@ -107,6 +107,12 @@ func (s *Service) newKey(from time.Time) (dbsqlc.InsertSigningKeyParams, error) 
 	return newSigningKey(s.o, sealer, from)
 }
 
+// RefreshKeys reads the keys anew when they are older than a minute, so that what is
+// issued next is signed with one that is good. It takes a connection, so it must not
+// be called inside a transaction: if all connections were in transactions that wait for
+// it, none would be left.
+func (s *Service) RefreshKeys(ctx context.Context) { s.ring(ctx) }
+
 // ring returns the keys, read anew when they are older than reloadEvery. While
 // the database is away it goes on with those it has.
 func (s *Service) ring(ctx context.Context) *keyring {

@@ -41,7 +41,7 @@ func someClaims() token.Claims {
 
 func issue(t *testing.T, s *token.Service, c token.Claims) string {
 	t.Helper()
-	raw, err := s.IssueAccess(t.Context(), c)
+	raw, err := s.IssueAccess(c)
 	if err != nil {
 		t.Fatal(err)
 	}
