@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/db/embedded/process"
 )
 
@@ -87,15 +88,8 @@ type goRun struct {
 
 func newGoRun(t *testing.T, name string, env ...string) *goRun {
 	t.Helper()
-	tmp, err := os.MkdirTemp("", "waypost-run-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(tmp, 0o711); err != nil { // the server's user passes through
-		t.Fatal(err)
-	}
+	tmp := dbtest.TempDir(t)
 	r := &goRun{tmp: tmp, report: filepath.Join(tmp, "report")}
-	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	r.cmd = r.command(t, name, env...)
 	return r
 }
