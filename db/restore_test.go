@@ -17,7 +17,7 @@ import (
 // newServer starts a server that has no role of Waypost's, as a new one has none.
 func newServer(t *testing.T) *embedded.Server {
 	t.Helper()
-	o := embedded.Options{DataDir: t.TempDir(), Download: true, Disposable: true}
+	o := embedded.Options{DataDir: dbtest.TempDir(t), Download: true, Disposable: true}
 	server, err := embedded.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

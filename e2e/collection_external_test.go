@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/waypost/waypost/db/dbtest"
 )
 
 // Postman publishes the schema on its own site alone; the types are generated from it.
@@ -26,7 +28,7 @@ func TestTheCollectionIsOneByPostmansOwnSchema(t *testing.T) {
 		{`"type": "bearer"`, `"type": "jwt"`},
 		{`"code": 200`, `"code": "200"`},
 	}
-	args := []string{"collection.cjs", filepath.Join(t.TempDir(), "collection.json")}
+	args := []string{"collection.cjs", filepath.Join(dbtest.TempDir(t), "collection.json")}
 	write := func(file string, text []byte) {
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			t.Fatal(err)
@@ -37,7 +39,7 @@ func TestTheCollectionIsOneByPostmansOwnSchema(t *testing.T) {
 		if !strings.Contains(small, c.from) {
 			t.Fatalf("the collection has no %s", c.from)
 		}
-		file := filepath.Join(t.TempDir(), "spoilt.json")
+		file := filepath.Join(dbtest.TempDir(t), "spoilt.json")
 		write(file, []byte(strings.Replace(small, c.from, c.to, 1)))
 		args = append(args, file)
 	}

@@ -84,7 +84,7 @@ func TestWhateverBecomesOfCommitsWhatIsAcknowledgedIsThereOnce(t *testing.T) {
 		for range forwarded { // so that the target never waits
 		}
 	}()
-	file := filepath.Join(t.TempDir(), "waypost.yaml")
+	file := filepath.Join(dbtest.TempDir(t), "waypost.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, acmeConfig, url), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/waypost/waypost/db/dbtest"
 )
 
 func TestGeneratedTypeScriptCompilesInStrictMode(t *testing.T) {
@@ -19,7 +21,7 @@ func TestGeneratedTypeScriptCompilesInStrictMode(t *testing.T) {
 	for _, format := range []string{"json", "json-3.0"} {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
+			dir := dbtest.TempDir(t)
 			types := filepath.Join(dir, "waypost.d.ts")
 			run(t, npm, "node", filepath.Join("node_modules", "openapi-typescript", "bin", "cli.js"), writeDescription(t, format), "--output", types)
 			use, err := os.ReadFile(filepath.Join(npm, "use.ts"))
@@ -39,7 +41,7 @@ func TestGeneratedTypeScriptCompilesInStrictMode(t *testing.T) {
 // generatedClient builds tools/client with what oapi-codegen makes of a description.
 func generatedClient(t *testing.T, description string) string {
 	t.Helper()
-	dir, source := t.TempDir(), filepath.Join("..", "tools", "client")
+	dir, source := dbtest.TempDir(t), filepath.Join("..", "tools", "client")
 	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
 		content, err := os.ReadFile(filepath.Join(source, name))
 		if err != nil {
@@ -62,7 +64,7 @@ func generatedClient(t *testing.T, description string) string {
 
 func TestAGeneratedGoClientSignsInWritesAPostAndReadsStatistics(t *testing.T) {
 	t.Parallel()
-	data := t.TempDir()
+	data := dbtest.TempDir(t)
 	p := startDev(t, data)
 	dev := devValues(t, data)
 	var summary struct{ Pageviews, Sessions int64 }
@@ -76,7 +78,7 @@ func TestAGeneratedGoClientSignsInWritesAPostAndReadsStatistics(t *testing.T) {
 			t.Parallel()
 			description := save(t, "openapi.json", do(t, "GET", p.url+path, "").body)
 			client := generatedClient(t, description)
-			out := run(t, t.TempDir(), client, p.url, dev["WAYPOST_ADMIN_EMAIL"], dev["WAYPOST_ADMIN_PASSWORD"], dev["ANALYTICS_API_KEY"])
+			out := run(t, dbtest.TempDir(t), client, p.url, dev["WAYPOST_ADMIN_EMAIL"], dev["WAYPOST_ADMIN_PASSWORD"], dev["ANALYTICS_API_KEY"])
 			var saw map[string]any
 			if err := json.Unmarshal(out, &saw); err != nil {
 				t.Fatalf("%v: %s", err, out)

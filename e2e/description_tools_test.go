@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/waypost/waypost/db/dbtest"
 )
 
 // descriptionTools is a directory with the npm packages that read descriptions.
@@ -34,7 +36,7 @@ func writeDescription(t *testing.T, format string) string {
 
 func save(t *testing.T, name string, content []byte) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), name)
+	file := filepath.Join(dbtest.TempDir(t), name)
 	if err := os.WriteFile(file, content, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +162,7 @@ func spectral(npm string) func(t *testing.T, file string) []finding {
 // vacuum is built from its module of its own, which takes minutes the first time.
 func vacuum(t *testing.T) func(t *testing.T, file string) []finding {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "vacuum")
+	program := filepath.Join(dbtest.TempDir(t), "vacuum")
 	run(t, filepath.Join("..", "tools", "vacuum"), "go", "build", "-o", program, "github.com/daveshanley/vacuum")
 	return func(t *testing.T, file string) []finding {
 		t.Helper()
@@ -170,7 +172,7 @@ func vacuum(t *testing.T) func(t *testing.T, file string) []finding {
 			}
 		}
 		// A rule that takes longer than its time is left out: let none.
-		report(t, &r, t.TempDir(), program, "report", "--stdout", "--no-pretty", "--no-style", "--timeout", "300", file)
+		report(t, &r, dbtest.TempDir(t), program, "report", "--stdout", "--no-pretty", "--no-style", "--timeout", "300", file)
 		if len(r.ResultSet.Results) == 0 {
 			t.Fatal("vacuum ran no rule: it used to remark on repeated descriptions")
 		}

@@ -20,7 +20,7 @@ var madeUp = []string{
 
 func TestDevKeepsItsDataThroughAStopAndAKill(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), ".waypost") // what commands take without being told
+	dir := filepath.Join(dbtest.TempDir(t), ".waypost") // what commands take without being told
 	p := startDev(t, dir)
 	values := devValues(t, dir)
 	for _, name := range madeUp {
@@ -79,7 +79,7 @@ func TestDevKeepsItsDataThroughAStopAndAKill(t *testing.T) {
 	if code != 0 || !strings.Contains(out, values["ANALYTICS_SITE_KEY"]) {
 		t.Errorf("a command without dev: exit %d, %q %q", code, out, errOut)
 	}
-	cmd = exec.CommandContext(t.Context(), binary, "site", "list")
+	cmd = exec.CommandContext(t.Context(), binary(t), "site", "list")
 	cmd.Dir = filepath.Dir(dir)
 	code, out, errOut = runToEnd(t, cmd, nil, "")
 	if code != 0 || !strings.Contains(out, values["ANALYTICS_SITE_KEY"]) || !strings.Contains(errOut, "Database: private PostgreSQL in "+dir) {

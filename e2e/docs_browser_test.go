@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/browsertest"
 )
 
@@ -46,7 +47,7 @@ var getMe = map[string]string{
 }
 
 func TestBothUIsSignInAndSendARequestOfTheRealDescription(t *testing.T) {
-	dir := t.TempDir()
+	dir := dbtest.TempDir(t)
 	p := startDev(t, dir)
 	dev := devValues(t, dir)
 	token, email := accessToken(t, p.url, dev), dev["WAYPOST_ADMIN_EMAIL"]
@@ -110,7 +111,7 @@ func TestReadOnlyUIsOfTheRealDescriptionSendNothing(t *testing.T) {
 		"alternate": `document.querySelectorAll(".opblock").length >= 50 && !!document.querySelector(".opblock.is-open .responses-wrapper")`,
 	}
 	for _, readOnly := range []bool{true, false} {
-		p := startDev(t, t.TempDir(), fmt.Sprintf("WAYPOST_DOCS_READ_ONLY=%v", readOnly))
+		p := startDev(t, dbtest.TempDir(t), fmt.Sprintf("WAYPOST_DOCS_READ_ONLY=%v", readOnly))
 		for kind := range ready {
 			t.Run(fmt.Sprintf("%s/%v", kind, readOnly), func(t *testing.T) {
 				tb := browsertest.Open(t, p.url+getMe[kind], 1280, 900)
@@ -141,7 +142,7 @@ const permissionTable = `(() => {
 })()`
 
 func TestThePermissionsAreReadableInBothUIsAtEveryWidth(t *testing.T) {
-	p := startDev(t, t.TempDir())
+	p := startDev(t, dbtest.TempDir(t))
 	for _, kind := range []string{"primary", "alternate"} {
 		for size, pixels := range map[string][2]int64{"desktop": {1280, 900}, "phone": {390, 844}} {
 			t.Run(kind+"/"+size, func(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/waypost/waypost/db/dbtest"
 )
 
 // download saves what the service answers.
@@ -18,7 +20,7 @@ func download(t *testing.T, url, file string) string {
 	if a.status != 200 {
 		t.Fatalf("GET %s: %d", url, a.status)
 	}
-	path := filepath.Join(t.TempDir(), file)
+	path := filepath.Join(dbtest.TempDir(t), file)
 	if err := os.WriteFile(path, a.body, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +29,7 @@ func download(t *testing.T, url, file string) string {
 
 func TestExternalToolsReadTheExportsAndRunThem(t *testing.T) {
 	t.Parallel()
-	tools, dir := npmTools(t), t.TempDir()
+	tools, dir := npmTools(t), dbtest.TempDir(t)
 	// Providers of the operator's are described and signed like the built-in ones.
 	file := filepath.Join(t.TempDir(), "waypost.yaml")
 	err := os.WriteFile(file, []byte(`webhooks:
@@ -97,7 +99,7 @@ func TestExternalToolsReadTheExportsAndRunThem(t *testing.T) {
 // newman runs a collection, and fails the test when a check in it fails.
 func newman(t *testing.T, tools, collection string, variables []string) newmanRun {
 	t.Helper()
-	report := filepath.Join(t.TempDir(), "report.json")
+	report := filepath.Join(dbtest.TempDir(t), "report.json")
 	args := []string{filepath.Join("node_modules", "newman", "bin", "newman.js"), "run", collection,
 		"--color", "off", "--reporters", "cli,json", "--reporter-json-export", report}
 	for _, v := range variables {

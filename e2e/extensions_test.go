@@ -33,7 +33,7 @@ func blocks(t *testing.T, page, language string) []string {
 // buildWith builds waypost with files in place of its own, or beside them.
 func buildWith(t *testing.T, files map[string]string) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := dbtest.TempDir(t)
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for name, text := range files {
 		path, err := filepath.Abs(filepath.Join("..", name))
@@ -67,7 +67,7 @@ func TestAProviderInCodeIsOneFileAndReachesTheService(t *testing.T) {
 		"cmd/waypost/extensions.go":           blocks(t, "webhooks.md", "go")[0],
 		"db/migrations/99999_orders_paid.sql": blocks(t, "webhooks.md", "sql")[0],
 	})
-	dir := t.TempDir()
+	dir := dbtest.TempDir(t)
 	p := startDevOf(t, program, dir)
 	env := devValues(t, dir)
 	deliver := func(secret, body string) answer {

@@ -42,7 +42,7 @@ func logFile(t *testing.T, traffic naive.Traffic) (string, []naive.Hit) {
 	if err := traffic.Log(&log); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "access.log")
+	file := filepath.Join(dbtest.TempDir(t), "access.log")
 	if err := os.WriteFile(file, log.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,8 @@ var allowed = map[string][]string{
 	"db/embedded":          {"db/embedded/filelock", "db/embedded/process"},
 	"db/embedded/filelock": {},
 	"db/embedded/process":  {},
-	"db/dbtest":            {"db", "db/embedded", "db/embedded/filelock", "db/embedded/process"},
+	"db/dbtest":            {"db", "db/dbtest/fastdir", "db/embedded", "db/embedded/filelock", "db/embedded/process"},
+	"db/dbtest/fastdir":    {},
 	"internal/groupcommit": {"internal/fault"},
 	"internal/fairqueue":   {"internal/fault"},
 	// Layer 2.

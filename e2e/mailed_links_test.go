@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/waypost/waypost/db/dbtest"
 )
 
 // awaitLink waits for the mail of that kind to an address in dev's log, and returns
@@ -45,7 +47,7 @@ func submit(t *testing.T, link string, typed ...string) answer {
 
 func TestTheLinksOfDevsLogLeadThroughToTheEnd(t *testing.T) {
 	t.Parallel()
-	p := startDev(t, t.TempDir())
+	p := startDev(t, dbtest.TempDir(t))
 	post := func(path, body string, status int) {
 		t.Helper()
 		if a := do(t, "POST", p.url+path, body, "Content-Type", "application/json"); a.status != status {

@@ -3,30 +3,33 @@ package e2e_test
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
+
+	"github.com/waypost/waypost/db/dbtest"
 )
 
-// binary is the program under test, built once for the package.
-var binary string
+// build makes the program under test, once for the package.
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := dbtest.Dir()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "waypost")
+	if out, err := exec.Command("go", "build", "-o", program, "../cmd/waypost").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return program, nil
+})
 
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "waypost-e2e")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "waypost")
-		build := exec.Command("go", "build", "-o", binary, "../cmd/waypost")
-		build.Stdout, build.Stderr = os.Stderr, os.Stderr
-		if err := build.Run(); err != nil {
-			fmt.Fprintln(os.Stderr, "build:", err)
-			return 1
-		}
-		return m.Run()
-	}())
+// binary is the path of the program under test.
+func binary(t *testing.T) string {
+	t.Helper()
+	program, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
 }

@@ -71,7 +71,7 @@ func environment(extra ...string) []string {
 // start runs waypost with args and gives it up when the test ends.
 func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
-	return startProgram(t, binary, env, args...)
+	return startProgram(t, binary(t), env, args...)
 }
 
 // startProgram is start for another build of waypost.
@@ -80,7 +80,7 @@ func startProgram(t *testing.T, program string, env []string, args ...string) *p
 	p := &process{stdout: newOutput(), stderr: newOutput(), exited: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Env = environment(env...)
-	p.cmd.Dir = t.TempDir()
+	p.cmd.Dir = dbtest.TempDir(t)
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func (p *process) kill() {
 // startServe runs the server on a database of its own.
 func startServe(t *testing.T, databaseURL string, env ...string) *process {
 	t.Helper()
-	return startServeOf(t, binary, databaseURL, env...)
+	return startServeOf(t, binary(t), databaseURL, env...)
 }
 
 // serveSettings are what serve demands.
@@ -143,7 +143,7 @@ func startServeOf(t *testing.T, program, databaseURL string, env ...string) *pro
 // elsewhere, is removed when the test ends.
 func startDev(t *testing.T, dir string, env ...string) *process {
 	t.Helper()
-	return startDevOf(t, binary, dir, env...)
+	return startDevOf(t, binary(t), dir, env...)
 }
 
 // startDevOf is startDev for another build of waypost.
@@ -218,7 +218,7 @@ func (p *process) waitFor(t *testing.T, what string, done func() bool) {
 // command runs waypost to its end and returns its exit code and output.
 func command(t *testing.T, env []string, stdin string, args ...string) (int, string, string) {
 	t.Helper()
-	return runToEnd(t, exec.CommandContext(t.Context(), binary, args...), env, stdin)
+	return runToEnd(t, exec.CommandContext(t.Context(), binary(t), args...), env, stdin)
 }
 
 // runToEnd runs a program to its end, in an empty directory unless it has one, and
@@ -227,7 +227,7 @@ func runToEnd(t *testing.T, cmd *exec.Cmd, env []string, stdin string) (int, str
 	t.Helper()
 	cmd.Env = environment(env...)
 	if cmd.Dir == "" {
-		cmd.Dir = t.TempDir()
+		cmd.Dir = dbtest.TempDir(t)
 	}
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer

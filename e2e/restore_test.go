@@ -39,7 +39,7 @@ func guide(t *testing.T, page, section string) []string {
 // newServer starts a database server that has never heard of Waypost.
 func newServer(t *testing.T) *embedded.Server {
 	t.Helper()
-	o := embedded.Options{DataDir: t.TempDir(), BinDir: os.Getenv("WAYPOST_POSTGRES_BIN"), Download: true, Disposable: true}
+	o := embedded.Options{DataDir: dbtest.TempDir(t), BinDir: os.Getenv("WAYPOST_POSTGRES_BIN"), Download: true, Disposable: true}
 	server, err := embedded.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +69,8 @@ func TestTheGuideToBackupsRestoresOntoANewServer(t *testing.T) {
 		t.Fatalf("%d blocks of commands: dump, roles, restore were expected", len(blocks))
 	}
 	secret := "PAYMENT_WEBHOOK_SECRET=" + paymentSecret
-	path := strings.Join([]string{filepath.Dir(dbtest.Program(t, "pg_dump")), filepath.Dir(dbtest.Program(t, "psql")), filepath.Dir(binary), os.Getenv("PATH")}, ":")
-	here := t.TempDir()
+	path := strings.Join([]string{filepath.Dir(dbtest.Program(t, "pg_dump")), filepath.Dir(dbtest.Program(t, "psql")), filepath.Dir(binary(t)), os.Getenv("PATH")}, ":")
+	here := dbtest.TempDir(t)
 	shell := func(script string, env ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "sh", "-euc", script)

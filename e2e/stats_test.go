@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/e2e/naive"
 	"github.com/waypost/waypost/internal/stats/client"
 )
@@ -85,7 +86,7 @@ func TestAnImportedLogIsAnsweredAsAnIndependentCountHasIt(t *testing.T) {
 	if err := traffic.Log(&log); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "access.log")
+	file := filepath.Join(dbtest.TempDir(t), "access.log")
 	if err := os.WriteFile(file, log.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const nextVersion = 99001
 // buildNext builds this waypost with one more migration.
 func buildNext(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := dbtest.TempDir(t)
 	added := filepath.Join(dir, "next.sql")
 	text := "-- +goose Up\ncreate table of_the_next_waypost (n bigint);\ngrant select on of_the_next_waypost to waypost_app;\n-- +goose Down\ndrop table of_the_next_waypost;\n"
 	place, err := filepath.Abs(fmt.Sprintf("../db/migrations/%d_next.sql", nextVersion))
@@ -147,7 +147,7 @@ func TestARollingUpgradeLosesNoRequest(t *testing.T) {
 	ready(crashed, 200)
 	fresh := startServeOf(t, next, urls.App, secret)
 	r.set(old, crashed, fresh)
-	if code, out, errOut := migrate(binary); code != 0 || !strings.Contains(out, "compatible") {
+	if code, out, errOut := migrate(binary(t)); code != 0 || !strings.Contains(out, "compatible") {
 		t.Errorf("migrate up of the old one: exit %d, %q %q", code, out, errOut)
 	}
 	r.set(crashed, fresh)

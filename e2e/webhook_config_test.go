@@ -69,7 +69,7 @@ func TestAProviderOfTheFileWorksFromTheCommandLineToTheTarget(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	example, _, _ := strings.Cut(rest, "```")
-	file := filepath.Join(t.TempDir(), "waypost.yaml")
+	file := filepath.Join(dbtest.TempDir(t), "waypost.yaml")
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(example, "http://127.0.0.1:9000", url)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestAFaultyFileStopsTheStartAndIsNamed(t *testing.T) {
 		"webhooks:\n  handlers:\n    - {provider: nobody, event: x, forward: {url: \"http://h/\", secret_env: S}}\n":               `"nobody"`,
 		"webhoks: {}\n": `unknown section "webhoks"`,
 	} {
-		file := filepath.Join(t.TempDir(), "waypost.yaml")
+		file := filepath.Join(dbtest.TempDir(t), "waypost.yaml")
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

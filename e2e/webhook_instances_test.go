@@ -19,7 +19,7 @@ func TestEventsWaitForAnInstanceThatHasTheirHandler(t *testing.T) {
 	var status atomic.Int64
 	status.Store(http.StatusNoContent)
 	to, got := target(t, &status)
-	file := filepath.Join(t.TempDir(), "waypost.yaml")
+	file := filepath.Join(dbtest.TempDir(t), "waypost.yaml")
 	content := "webhooks:\n  handlers:\n    - {provider: payment, event: order.paid, forward: {url: \"" + to + "/in\", secret_env: FORWARD_SECRET}}\n"
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)

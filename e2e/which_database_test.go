@@ -36,8 +36,8 @@ func TestACommandWorksOnOneDatabaseThatItNames(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), binary, strings.Fields(c.args)...)
-			cmd.Dir = t.TempDir()
+			cmd := exec.CommandContext(t.Context(), binary(t), strings.Fields(c.args)...)
+			cmd.Dir = dbtest.TempDir(t)
 			removeServer(t, filepath.Join(cmd.Dir, ".waypost")) // if it made one
 			removeServer(t, filepath.Join(cmd.Dir, "here"))
 			code, out, errOut := runToEnd(t, cmd, c.env, "a password of theirs\n")
@@ -108,7 +108,7 @@ func TestDevWritesNothingIntoADatabaseOfOthers(t *testing.T) {
 			urls := dbtest.NewURL(t)
 			prepare(t, urls)
 			before := contents(t, urls.Admin)
-			dir := filepath.Join(t.TempDir(), "data")
+			dir := filepath.Join(dbtest.TempDir(t), "data")
 			said := devRefuses(t, []string{"DATABASE_URL=" + urls.App, "WAYPOST_DATABASE_OWNER_URL=" + urls.Owner}, "dev", "--addr", "127.0.0.1:0", "--data-dir", dir)
 			if !strings.Contains(said, "dev refuses") || !strings.Contains(said, "UPDATE installation SET dev_since") {
 				t.Error(said)
@@ -149,7 +149,7 @@ func devRefuses(t *testing.T, env []string, args ...string) string {
 func TestDevTakesAnEmptyDatabaseAndKnowsItAgain(t *testing.T) {
 	t.Parallel()
 	urls := dbtest.Unmigrated(t)
-	dir := filepath.Join(t.TempDir(), "data")
+	dir := filepath.Join(dbtest.TempDir(t), "data")
 	settings := []string{"DATABASE_URL=" + urls.App, "WAYPOST_DATABASE_OWNER_URL=" + urls.Owner}
 	args := []string{"dev", "--addr", "127.0.0.1:0", "--data-dir", dir}
 	// Killed while it seeds, it takes the database up again.
@@ -161,7 +161,7 @@ func TestDevTakesAnEmptyDatabaseAndKnowsItAgain(t *testing.T) {
 	p.stop(t)
 
 	before := contents(t, urls.Admin)
-	said := devRefuses(t, settings, "dev", "--addr", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "another"))
+	said := devRefuses(t, settings, "dev", "--addr", "127.0.0.1:0", "--data-dir", filepath.Join(dbtest.TempDir(t), "another"))
 	if !strings.Contains(said, "another WAYPOST_SECRET_KEY") {
 		t.Errorf("with another secret key: %q", said)
 	}

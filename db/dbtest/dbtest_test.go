@@ -1,7 +1,12 @@
 package dbtest_test
 
 import (
+	"context"
+	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -92,6 +97,50 @@ func TestAnUnmigratedDatabaseIsEmptyAndCanBeMigrated(t *testing.T) {
 	}
 }
 
+// serverVar makes a run under test start a private server in each of its packages,
+// which outlives them when they are killed.
+const serverVar = "DBTEST_TEST_SERVER"
+
+// leaveBehind starts what nobody ends but the keeper.
+func leaveBehind(t *testing.T) {
+	t.Helper()
+	dir, err := dbtest.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "sleep")
+	if err := os.WriteFile(program, text, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "600")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // killed by name, not with the group
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := os.LookupEnv(serverVar); !ok {
+		return
+	}
+	o := embedded.Options{DataDir: filepath.Join(dbtest.TempDir(t), "data"), BinDir: os.Getenv("WAYPOST_POSTGRES_BIN"), Disposable: true}
+	server, err := embedded.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := errors.Join(server.Stop(ctx), embedded.Remove(ctx, o.DataDir)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // reportVar names a file in which a run under test notes which server it met.
 const reportVar = "DBTEST_TEST_REPORT"
 
@@ -103,6 +152,7 @@ func TestADatabaseTellsItsServer(t *testing.T) {
 	if !ok {
 		return
 	}
+	leaveBehind(t)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/waypost/waypost/db/dbtest/fastdir"
 	"github.com/waypost/waypost/db/embedded"
 	"github.com/waypost/waypost/db/embedded/process"
 )
@@ -42,7 +43,7 @@ func runOf(pid int) (testRun, error) {
 func (r testRun) dir() string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(r.parent.Started))
-	return filepath.Join(os.TempDir(), fmt.Sprintf("%s%d-%d-%08x", dirPrefix, os.Geteuid(), r.parent.PID, h.Sum32()))
+	return filepath.Join(fastdir.Path(), fmt.Sprintf("%s%d-%d-%08x", dirPrefix, os.Geteuid(), r.parent.PID, h.Sum32()))
 }
 
 // byGo reports whether the go command runs the tests, so that its end is theirs.
@@ -55,12 +56,15 @@ func (r testRun) options() embedded.Options {
 		Download: true,
 		Settings: map[string]string{
 			"max_connections":           strconv.Itoa(300),
-			"max_wal_size":              "4GB", // fewer checkpoints between the ones that copying asks for
+			"max_wal_size":              "512MB", // it may lie in memory; copying asks for checkpoints anyway
 			"autovacuum_naptime":        "1h",
 			"wal_level":                 "minimal",
 			"max_wal_senders":           "0",
 			"log_min_messages":          "fatal", // tests provoke errors on purpose
 			"max_locks_per_transaction": "256",   // many partitions
+			// In the data directory, to be gone with it: a killed server can't remove
+			// what it has in /dev/shm.
+			"dynamic_shared_memory_type": "mmap",
 		},
 		Disposable: true,
 	}

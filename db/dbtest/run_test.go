@@ -3,6 +3,7 @@ package dbtest_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/db/embedded/process"
 )
 
@@ -40,6 +42,10 @@ func TestMain(m *testing.M) {
 		fmt.Println("done")
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, syscall.SIGTERM)
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test, however that does
+			os.Exit(1)
+		}()
 		<-signals
 	}
 	os.Exit(0)
@@ -82,15 +88,8 @@ type goRun struct {
 
 func newGoRun(t *testing.T, name string, env ...string) *goRun {
 	t.Helper()
-	tmp, err := os.MkdirTemp("", "waypost-run-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(tmp, 0o711); err != nil { // the server's user passes through
-		t.Fatal(err)
-	}
+	tmp := dbtest.TempDir(t)
 	r := &goRun{tmp: tmp, report: filepath.Join(tmp, "report")}
-	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	r.cmd = r.command(t, name, env...)
 	return r
 }
@@ -103,6 +102,9 @@ func (r *goRun) command(t *testing.T, name string, env ...string) *exec.Cmd {
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = t.Output()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	return cmd
 }
 
@@ -136,6 +138,14 @@ func (r *goRun) servers(t *testing.T) map[string]int {
 		seen[line]++
 	}
 	return seen
+}
+
+func (r *goRun) awaitReport(t *testing.T) {
+	t.Helper()
+	eventually(t, "a package has met the server", func() bool {
+		info, err := os.Stat(r.report)
+		return err == nil && info.Size() > 0
+	})
 }
 
 func eventually(t *testing.T, what string, condition func() bool) {
@@ -189,12 +199,12 @@ func TestWithoutTheGoCommandTheServerEndsSoonAfterTheTests(t *testing.T) {
 
 func TestAKilledRunLeavesNothing(t *testing.T) {
 	t.Parallel()
-	r := newGoRun(t, "go", lingerVar+"=1")
+	r := newGoRun(t, "go", lingerVar+"=1", serverVar+"=1")
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.cmd.Wait() })
-	eventually(t, "a server runs", func() bool { return len(r.processes(t)) > 0 })
+	r.awaitReport(t)
 	// The whole group at once: the go command and its test binaries.
 	if err := syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -210,10 +220,7 @@ func TestWhatAKilledKeeperLeftIsRemovedByTheNextRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.cmd.Process.Kill(); _ = r.cmd.Wait() })
-	eventually(t, "a package has met the server", func() bool {
-		info, err := os.Stat(r.report)
-		return err == nil && info.Size() > 0
-	})
+	r.awaitReport(t)
 	holders, err := filepath.Glob(filepath.Join(r.tmp, "waypost-dbtest-*", "data", "postgres.lock"))
 	if err != nil || len(holders) != 1 {
 		t.Fatalf("the holder's file: %v (%v)", holders, err)

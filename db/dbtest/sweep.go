@@ -1,7 +1,6 @@
 package dbtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,26 +8,22 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/waypost/waypost/db/embedded"
+	"github.com/waypost/waypost/db/dbtest/fastdir"
 	"github.com/waypost/waypost/db/embedded/filelock"
 	"github.com/waypost/waypost/db/embedded/process"
 )
 
-// remove deletes a run's directory with its server, wherever that lies.
-func remove(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	err := embedded.Remove(ctx, filepath.Join(dir, dataDir))
-	return errors.Join(err, os.RemoveAll(dir))
-}
-
 // sweep removes what earlier runs left whose keeper was killed. What it cannot
 // remove stays for the next: it is no reason to fail this run.
 func sweep(current testRun) {
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), fmt.Sprintf("%s%d-*", dirPrefix, os.Geteuid())))
-	if err != nil {
-		slog.Warn("cannot look for earlier runs", "error", err)
-		return
+	var dirs []string
+	for _, place := range fastdir.Candidates() {
+		found, err := filepath.Glob(filepath.Join(place, fmt.Sprintf("%s%d-*", dirPrefix, os.Geteuid())))
+		if err != nil {
+			slog.Warn("cannot look for earlier runs", "error", err)
+			return
+		}
+		dirs = append(dirs, found...)
 	}
 	for _, dir := range dirs {
 		if dir == current.dir() || parentAlive(dir) {

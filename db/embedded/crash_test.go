@@ -264,7 +264,7 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 		t.Fatalf("Start: %v; want the server's own words", err)
 	}
 	wantServers(t, o, 0)
-	o.Settings = nil
+	o.Settings = inDataDir()
 	mustStart(t, o) // nothing is held or broken by the failure
 }
 

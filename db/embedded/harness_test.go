@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waypost/waypost/db/dbtest/fastdir"
 	"github.com/waypost/waypost/db/embedded/process"
 )
 
@@ -41,6 +43,9 @@ func TestMain(m *testing.M) {
 	if text, ok := os.LookupEnv(actorVar); ok {
 		os.Exit(act(text))
 	}
+	if err := sweep(); err != nil {
+		fmt.Fprintln(os.Stderr, "what a killed run left:", err)
+	}
 	code := m.Run()
 	if err := os.RemoveAll(modelDir()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,8 +54,53 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func modelDir() string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("waypost-embedded-model-%d", os.Getpid()))
+const placePrefix = "waypost-embedded-"
+
+// placeName begins the names of this process's directories.
+func placeName() string { return fmt.Sprintf("%s%d-", placePrefix, os.Getpid()) }
+
+func modelDir() string { return filepath.Join(fastdir.Path(), placeName()+"model") }
+
+// sweep removes the places of test processes that were killed.
+func sweep() error {
+	var places []string
+	for _, dir := range fastdir.Candidates() {
+		found, err := filepath.Glob(filepath.Join(escapeGlob(dir), placePrefix+"*"))
+		if err != nil {
+			return err
+		}
+		places = append(places, found...)
+	}
+	var err error
+	for _, place := range places {
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(place), placePrefix+"%d-", &pid); err != nil {
+			continue
+		}
+		if _, gone := process.Lookup(pid); errors.Is(gone, process.ErrGone) {
+			err = errors.Join(err, removePlace(place))
+		}
+	}
+	return err
+}
+
+// removePlace leaves a place alone in which another process is at work.
+func removePlace(place string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patient)
+	defer cancel()
+	inside, err := os.ReadDir(place)
+	for _, entry := range inside {
+		data := filepath.Join(place, entry.Name())
+		exists, existsErr := Exists(data)
+		if exists {
+			err = errors.Join(err, Remove(ctx, data))
+		}
+		err = errors.Join(err, existsErr)
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(place)
 }
 
 func act(text string) int {
@@ -61,6 +111,10 @@ func act(text string) int {
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test, however that does
+		os.Exit(1)
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), patient)
 	defer cancel()
 	begin := Start
@@ -114,6 +168,9 @@ func play(t *testing.T, sc script) *actor {
 	// A process group of its own, like a terminal's foreground job.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = t.Output()
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -206,14 +263,14 @@ var modelCluster = sync.OnceValues(func() (*Server, error) {
 // t.TempDir is not. What a test leaves running there is stopped.
 func newPlace(t *testing.T) Options {
 	t.Helper()
-	base, err := os.MkdirTemp("", "waypost-embedded-")
+	base, err := os.MkdirTemp(fastdir.Path(), placeName())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(base, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{DataDir: filepath.Join(base, "data"), RelocationDir: filepath.Join(base, "relocated"), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	o := Options{DataDir: filepath.Join(base, "data"), RelocationDir: filepath.Join(base, "relocated"), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Settings: inDataDir()}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patient)
 		defer cancel()
@@ -225,6 +282,12 @@ func newPlace(t *testing.T) Options {
 		}
 	})
 	return o
+}
+
+// inDataDir keeps the server's shared memory where it goes with the directory: a
+// killed server can't remove what it has in the system's.
+func inDataDir() map[string]string {
+	return map[string]string{"dynamic_shared_memory_type": "mmap"}
 }
 
 func mustStart(t *testing.T, o Options) *Server {

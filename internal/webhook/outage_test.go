@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/db/embedded"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/webhook"
@@ -21,7 +22,7 @@ import (
 // returns what stops it and what starts it again.
 func newCluster(t *testing.T) (*embedded.Server, func(), func()) {
 	t.Helper()
-	o := embedded.Options{DataDir: t.TempDir(), Disposable: true}
+	o := embedded.Options{DataDir: dbtest.TempDir(t), Disposable: true}
 	var server *embedded.Server
 	start := func() {
 		t.Helper()

@@ -40,6 +40,7 @@ const (
 // TestMain makes the test binary a receiver's process where it is told to.
 func TestMain(m *testing.M) {
 	if url := os.Getenv(envDatabase); url != "" {
+		go endWithTheTest()
 		if err := runProcess(url); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -47,6 +48,13 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(m.Run())
+}
+
+// endWithTheTest ends the process when the test's is gone, killed perhaps: then
+// nobody holds the other end of its input any more.
+func endWithTheTest() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(1)
 }
 
 // runProcess receives deliveries over HTTP until it is told to end, or kills
@@ -206,6 +214,9 @@ func startProcess(t *testing.T, database, target string, env ...string) *process
 	p := &process{cmd: exec.Command(os.Args[0]), exited: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), append(env, envDatabase+"="+database, envTarget+"="+target)...)
 	p.cmd.Stderr = os.Stderr
+	if _, err := p.cmd.StdinPipe(); err != nil { // see endWithTheTest
+		t.Fatal(err)
+	}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 	kept = l
 	fmt.Println("locked")
-	select {}
+	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test, however that does
 }
 
 func mustTry(t *testing.T, path string, want bool) *Lock {
@@ -60,6 +61,9 @@ func TestAKilledProcessHoldsNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), lockVar+"="+path)
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
