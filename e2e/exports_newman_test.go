@@ -139,10 +139,10 @@ func (r newmanRun) refused() map[string]int {
 var needSomebodyElse = map[string]int{
 	"Verify an e-mail address":     400,
 	"Set a forgotten password":     400,
-	"Collect a provider's sign-in": 400,
+	"Exchange the code of a provider's sign-in": 400,
 	"Link an identity":             400,
 	"Sign in with a provider":      404,
-	"Come back from a provider":    404,
+	"Return from a provider":    404,
 	"Unlink an identity":           404,
 }
 

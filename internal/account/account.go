@@ -46,7 +46,7 @@ var (
 	ErrAPIToken           = fault.New(fault.Unauthenticated, "token_invalid", "The API token is unknown or revoked, or its owner is deactivated.")
 	ErrAPITokenExpired    = fault.New(fault.Unauthenticated, "token_expired", "The API token has expired. Create a new one.")
 	ErrTokenScope         = fault.New(fault.Forbidden, fault.CodeForbidden, "This API token's scopes do not allow this.")
-	ErrReauthenticate     = fault.New(fault.Forbidden, "reauthentication_required", "Prove again who you are: give your current password, or sign in anew.")
+	ErrReauthenticate     = fault.New(fault.Forbidden, "reauthentication_required", "Prove again who you are: give your current password, or sign in again.")
 	ErrLinkInvalid        = fault.New(fault.Malformed, "link_invalid", "This link was used, has expired, or is for an address that changed. Ask for a new one.")
 	ErrBusy               = fault.New(fault.Unavailable, fault.CodeBusy, "Too many sign-ins at once. Try again shortly.").After(2 * time.Second)
 )

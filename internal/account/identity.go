@@ -24,7 +24,7 @@ var (
 	ErrLinkRequired    = fault.New(fault.Conflict, "email_exists_link_required", "An account has that e-mail address. Sign in to it, then link this identity.")
 	ErrIdentityTaken   = fault.New(fault.Conflict, "identity_already_linked", "That identity belongs to another account.")
 	ErrLastIdentity    = fault.New(fault.Invalid, "last_identity", "This is the last way to sign in to the account. Set a password or link another identity first.")
-	ErrNoAddress       = fault.New(fault.Invalid, "oauth_email_missing", "The provider tells no usable e-mail address. Register with a password, then link this identity.")
+	ErrNoAddress       = fault.New(fault.Invalid, "oauth_email_missing", "The provider gave no usable e-mail address. Register with a password, then link this identity.")
 	ErrMissingIdentity = fault.Missing("identity")
 )
 

@@ -123,7 +123,7 @@ func (f Filter) order(args pgx.NamedArgs) (string, string, error) {
 		return order, "", nil
 	}
 	if !storable(f.After.EmailKey) {
-		return "", "", fault.Validation(map[string]string{"cursor": "Not a cursor of this list."})
+		return "", "", fault.Validation(map[string]string{"cursor": "This is not a cursor of this list."})
 	}
 	args["after_created_at"], args["after_email_key"], args["after_id"] = f.After.CreatedAt, f.After.EmailKey, f.After.ID
 	return order, " and (" + column + ", id)" + compare + "(@after_" + column + ", @after_id)", nil

@@ -29,7 +29,7 @@ var (
 	ErrProvider   = fault.Missing("sign-in provider")
 	ErrOAuthState = oauth.ErrIssuer // to a client all of them are one
 	ErrDenied     = fault.New(fault.Malformed, "oauth_denied", "The sign-in was declined at the provider.")
-	ErrReturnURL  = fault.New(fault.Malformed, "redirect_not_allowed", "That address is not one that a sign-in may return to.")
+	ErrReturnURL  = fault.New(fault.Malformed, "redirect_not_allowed", "A sign-in may not return to that address.")
 )
 
 // OAuthOptions configure sign-in through outside providers; the zero value has none.
@@ -88,7 +88,7 @@ func (s *Service) StartOAuth(ctx context.Context, provider string, start OAuthSt
 			return OAuthStarted{}, ErrReturnURL
 		}
 		if !isSecret(start.CodeChallenge) {
-			return OAuthStarted{}, fault.Validation(map[string]string{"code_challenge": "Must be the base64url SHA-256 of your code_verifier; needed with redirect_to."})
+			return OAuthStarted{}, fault.Validation(map[string]string{"code_challenge": "Must be the base64url SHA-256 of your code_verifier; required with redirect_to."})
 		}
 		flow.ReturnUrl, flow.CodeChallenge = &start.ReturnURL, &start.CodeChallenge
 	}

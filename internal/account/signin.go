@@ -76,7 +76,7 @@ var errNoTokens = errors.New("account: made without Options.Tokens, so nobody ca
 // be one.
 func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn, error) {
 	if utf8.RuneCountInString(password) > MaxPassword {
-		return SignedIn{}, fault.Validation(map[string]string{"password": fmt.Sprintf("Has at most %d characters.", MaxPassword)})
+		return SignedIn{}, fault.Validation(map[string]string{"password": fmt.Sprintf("Must have at most %d characters.", MaxPassword)})
 	}
 	if s.opts.Tokens == nil {
 		return SignedIn{}, errNoTokens

@@ -216,7 +216,7 @@ func TestASpentLinkOffersAnotherAndTellsNobodyWhoHasAnAccount(t *testing.T) {
 		spent := s.get(t, tc.path+"?token=wpml_made-up")
 		spent.wants(t, tc.path, 400, "mailed to you")
 		known, unknown := s.submit(t, spent, map[string]string{"email": " ADA@example.com"}), s.submit(t, spent, map[string]string{"email": "eve@example.com"})
-		known.wants(t, "another", 200, "Look into your mail")
+		known.wants(t, "another", 200, "Check your mail")
 		if known.body != unknown.body || known.status != unknown.status {
 			t.Errorf("%s: the answers differ:\n%s\n%s", tc.path, known.body, unknown.body)
 		}
@@ -227,7 +227,7 @@ func TestASpentLinkOffersAnotherAndTellsNobodyWhoHasAnAccount(t *testing.T) {
 		}
 		wrong := s.submit(t, spent, map[string]string{"email": "not an address"})
 		wrong.wants(t, "no address", 422, "The address: Must be one e-mail address")
-		s.submit(t, wrong, map[string]string{"email": ada}).wants(t, "mended", 200, "Look into your mail")
+		s.submit(t, wrong, map[string]string{"email": ada}).wants(t, "mended", 200, "Check your mail")
 	}
 }
 
@@ -292,7 +292,7 @@ func TestTooManyRequestsForLinksAreToldWhenToReturn(t *testing.T) {
 	s := newSite(t)
 	spent := s.get(t, account.ResetPasswordPath)
 	for range 60 {
-		s.submit(t, spent, map[string]string{"email": "eve@example.com"}).wants(t, "within the limit", 200, "Look into your mail")
+		s.submit(t, spent, map[string]string{"email": "eve@example.com"}).wants(t, "within the limit", 200, "Check your mail")
 	}
 	over := s.submit(t, spent, map[string]string{"email": ada})
 	over.wants(t, "over it", 429, "That did not work")

@@ -173,7 +173,7 @@ func (s *Service) Breakdowns(ctx context.Context, q Query, dimensions ...Dimensi
 // empty, up to q.Limit properties of that event, never nil.
 func (s *Service) CustomEvents(ctx context.Context, q Query, name string) (CustomEvents, error) {
 	if !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
-		return CustomEvents{}, fault.Validation(map[string]string{"name": "Not a text that an event's name can be."})
+		return CustomEvents{}, fault.Validation(map[string]string{"name": "This can't be the name of an event."})
 	}
 	var out CustomEvents
 	err := s.read(ctx, q, func(ctx context.Context, r Reader, c calendar, w window) error {

@@ -103,7 +103,7 @@ var (
 	ErrStorage   = fault.New(fault.Unavailable, "storage_unavailable", "The delivery could not be stored. Send it again shortly.").After(5 * time.Second)
 
 	ErrEvent         = fault.Missing("webhook event")
-	ErrEmptied       = fault.New(fault.Gone, "payload_emptied", "The event's payload is gone: its retention is over.")
+	ErrEmptied       = fault.New(fault.Gone, "payload_emptied", "The event's payload was deleted, because its retention is over.")
 	ErrInFlight      = fault.New(fault.Conflict, "in_flight", "The event is being handled at this moment.")
-	ErrNotReplayable = fault.New(fault.Conflict, "not_replayable", "The event was processed. Replay it with force=true if its effect shall happen again.")
+	ErrNotReplayable = fault.New(fault.Conflict, "not_replayable", "The event was processed. Replay it with force=true if you want its effect to happen again.")
 )

@@ -147,7 +147,7 @@ func (c *check) text(r *rules, path string, raw json.RawMessage, target reflect.
 	case r.line && !textline.Valid(text):
 		c.report(path, textline.Rule)
 	case r.nonblank && textline.Blank(text):
-		c.report(path, "Must have a character that is no white space.")
+		c.report(path, "Must have a character that is not white space.")
 	case r.email && !isEmail(text):
 		c.report(path, "Must be an e-mail address.")
 	case target.IsValid():
