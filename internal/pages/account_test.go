@@ -275,8 +275,8 @@ func TestWhatIsNoFormOfTheseIsRefusedInPlainWords(t *testing.T) {
 	}
 	post(form, "Sec-Fetch-Site", "cross-site").wants(t, "another site's form", 403, "sent from another site")
 	post(form, "Sec-Fetch-Site", "same-site").wants(t, "a neighbour's form", 403, "sent from another site")
-	post(form+"&x="+strings.Repeat("x", 20_000)).wants(t, "a long one", 413, "far more than the form has room for")
-	post("token=%zz").wants(t, "half a one", 400, "did not arrive whole")
+	post(form+"&x="+strings.Repeat("x", 20_000)).wants(t, "a long one", 413, "data is too large")
+	post("token=%zz").wants(t, "half a one", 400, "did not arrive completely")
 	post(`{"token":"x"}`, "Content-Type", "application/json").wants(t, "JSON", 400, "no longer works")
 	post("").wants(t, "nothing", 400, "no longer works")
 	s.get(t, account.VerifyEmailPath).wants(t, "no secret", 400, "no longer works")
