@@ -1,5 +1,5 @@
-// Package account knows the people who may act: their accounts, passwords,
-// sign-in sessions and roles.
+// Package account manages the people who may act: their accounts, passwords, sign-in
+// sessions, API tokens, linked identities, second factors and roles.
 package account
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/waypost/waypost/internal/token"
 )
 
-// SessionTTL is the life of a sign-in session, however often its tokens are
+// SessionTTL is how long a sign-in session lasts at most, however often its tokens are
 // refreshed.
 const SessionTTL = 30 * 24 * time.Hour
 
@@ -56,25 +56,25 @@ type Options struct {
 	DB *db.DB
 	// Tokens signs people in; without it SignIn and Authenticate must not be called.
 	Tokens *token.Service
-	// Mail tells people of their accounts; without it only Create, and what needs
-	// no mail, must be called.
+	// Mail sends mails to people about their accounts. Without it, only Create and
+	// methods that send no mail may be called.
 	Mail mail.Sender
-	// Jobs takes what is worked later; without it RequestPasswordReset and
+	// Jobs takes work that is done later. Without it, RequestPasswordReset and
 	// RequestVerification must not be called.
 	Jobs Jobs
-	// URL is the service's own, without a trailing slash: where links in mails go.
+	// URL is the service's own URL, without a trailing slash. Links in mails lead there.
 	URL string
-	// RefreshGrace forgives that a refresh token is used again within it, as clients
-	// do that refresh twice at once; at most MaxRefreshGrace.
+	// RefreshGrace is the time within which a refresh token may be used a second time,
+	// for clients that refresh twice at once; at most MaxRefreshGrace.
 	RefreshGrace time.Duration
-	// OAuth is sign-in through outside providers.
+	// OAuth configures sign-in through outside providers.
 	OAuth OAuthOptions
-	// TwoFactor is two-factor authentication.
+	// TwoFactor configures two-factor authentication.
 	TwoFactor TwoFactorOptions
 	// PasswordCost is the work of one password hash; the zero value is DefaultPasswordCost.
 	PasswordCost PasswordCost
 	// ConcurrentHashes bounds the password hashes computed at once, and so their
-	// memory: PasswordCost.MemoryKiB each. 0 is one for each CPU.
+	// memory: PasswordCost.MemoryKiB each. 0 means one for each CPU.
 	ConcurrentHashes int
 	// Now is the clock; nil for the system's.
 	Now func() time.Time

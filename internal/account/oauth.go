@@ -21,7 +21,7 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 )
 
-// OAuthFlowTTL is how long somebody may take at a provider.
+// OAuthFlowTTL is how long a person may take to sign in at a provider.
 const OAuthFlowTTL = 10 * time.Minute
 
 // Faults of sign-in through providers, beside those of package oauth.
@@ -52,9 +52,10 @@ func (o OAuthOptions) validate() error {
 	return nil
 }
 
-// OAuthStart is a wish to sign in at a provider.
+// OAuthStart is a request to sign in at a provider.
 type OAuthStart struct {
-	// ReturnURL is where to send the outcome; empty to get it from the callback.
+	// ReturnURL is where the browser is sent with the outcome; if it is empty, the
+	// callback answers with the outcome.
 	ReturnURL string
 	// CodeChallenge is S256 (RFC 7636 section 4.2) of a secret of who wants the
 	// outcome, needed with ReturnURL: of all who may see the code that travels in
