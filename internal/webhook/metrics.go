@@ -38,7 +38,7 @@ func newMetrics(to prometheus.Registerer, providers []Registration, streaks prom
 			Help: "Refused deliveries that are counted but missing in the log, because too many came at once or the database was away.",
 		}),
 		bodies: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: "waypost", Subsystem: "webhook", Name: "body_bytes", Help: "Bytes of memory that the bodies of deliveries take at this moment.",
+			Namespace: "waypost", Subsystem: "webhook", Name: "body_bytes", Help: "Bytes of memory that deliveries' bodies take at this moment.",
 		}, func() float64 { return float64(bodies.held.Load()) }),
 	}
 	for _, p := range providers {
