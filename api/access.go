@@ -180,10 +180,10 @@ func (a Access) sentence(method string) string {
 		return "Access: role " + strings.Join(names, " or ") + "; an API token needs " + scopeNames(a.scopes(method)) + "."
 	case a.accounts && method == http.MethodGet:
 		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) +
-			", and `admin` besides for another's account."
+			", and in addition `admin` for another person's account."
 	case a.accounts:
 		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) +
-			", and `admin` besides for another's account, and to change a role or who is active, its owner's included."
+			", and in addition `admin` for another person's account, and to change anybody's role or `active`, its owner's included."
 	case a.scheme == schemeBearer:
 		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) + "."
 	}

@@ -29,19 +29,19 @@ type WebhookAdmin interface {
 type WebhookEvent struct {
 	ID             string          `json:"id" format:"uuid" example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
 	Provider       string          `json:"provider" maxLength:"50" example:"payment"`
-	EventType      string          `json:"event_type" maxLength:"100" example:"payment.succeeded" doc:"Empty when the delivery named none."`
-	ExternalID     string          `json:"external_id" maxLength:"255" example:"evt_1" doc:"The provider's own id, by which duplicates are known; empty when the delivery named none."`
-	Payload        json.RawMessage `json:"payload" doc:"The body as it was sent: members in their order, numbers as they were spelled. Null when it is left out." example:"{\"id\":\"evt_1\",\"type\":\"payment.succeeded\"}"`
-	PayloadOmitted bool            `json:"payload_omitted,omitempty" doc:"True when the body has 16 KiB or more and is left out."`
-	PayloadEmptied bool            `json:"payload_emptied,omitempty" doc:"True when the body is gone because its retention is over."`
+	EventType      string          `json:"event_type" maxLength:"100" example:"payment.succeeded" doc:"Empty when the delivery has none."`
+	ExternalID     string          `json:"external_id" maxLength:"255" example:"evt_1" doc:"The provider's own id for the event; duplicates are recognised by it. Empty when the delivery has none."`
+	Payload        json.RawMessage `json:"payload" doc:"The body as it was sent: members in their order, numbers as they were spelled. Null when the body is left out." example:"{\"id\":\"evt_1\",\"type\":\"payment.succeeded\"}"`
+	PayloadOmitted bool            `json:"payload_omitted,omitempty" doc:"True when the body is left out because it has 16 KiB or more."`
+	PayloadEmptied bool            `json:"payload_emptied,omitempty" doc:"True when the body was deleted because its retention is over."`
 	PayloadSize    int             `json:"payload_size" example:"40" doc:"The body's size in bytes."`
 	PayloadSHA256  string          `json:"payload_sha256" pattern:"^[0-9a-f]{64}$" example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" doc:"SHA-256 of the body as it was sent."`
-	RepeatedBodyOf string          `json:"repeated_body_of,omitempty" format:"uuid" doc:"The provider's earliest event, when its body is equal and it has another external id, or one of the two has none: the delivery may be a replayed capture."`
+	RepeatedBodyOf string          `json:"repeated_body_of,omitempty" format:"uuid" doc:"The provider's earliest event with an equal body, if it has another external id, or if one of the two events has none: the delivery may be a replayed capture."`
 	Status         webhook.Status  `json:"status" enum:"pending,processed,failed" example:"processed"`
-	HandlerError   string          `json:"handler_error,omitempty" doc:"What the handler said when it failed."`
-	RetryCount     int             `json:"retry_count" minimum:"0" example:"0" doc:"How often it was replayed."`
-	ProcessedAt    *time.Time      `json:"processed_at,omitempty" example:"2026-01-02T15:04:05Z" doc:"When its handler succeeded."`
-	CreatedAt      time.Time       `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When it arrived."`
+	HandlerError   string          `json:"handler_error,omitempty" doc:"The handler's error when it failed."`
+	RetryCount     int             `json:"retry_count" minimum:"0" example:"0" doc:"How often the event was replayed."`
+	ProcessedAt    *time.Time      `json:"processed_at,omitempty" example:"2026-01-02T15:04:05Z" doc:"When the event's handler succeeded."`
+	CreatedAt      time.Time       `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When the delivery arrived."`
 }
 
 func toWebhookEvent(r webhook.Record) WebhookEvent {
@@ -73,9 +73,9 @@ func toWebhookEvent(r webhook.Record) WebhookEvent {
 type listWebhooksInput struct {
 	Page
 	Provider   string         `query:"provider" maxLength:"50" doc:"Only deliveries to this provider." example:"payment"`
-	Status     webhook.Status `query:"status" enum:"pending,processed,failed,skipped" doc:"Only deliveries in this state. A skipped duplicate leaves no row, so skipped finds none." example:"failed"`
+	Status     webhook.Status `query:"status" enum:"pending,processed,failed,skipped" doc:"Only deliveries in this state. A skipped duplicate is not stored, so skipped finds nothing." example:"failed"`
 	EventType  string         `query:"event_type" maxLength:"100" doc:"Only events of this type." example:"payment.succeeded"`
-	ExternalID string         `query:"external_id" maxLength:"255" doc:"Only the event with this id of the provider's." example:"evt_1"`
+	ExternalID string         `query:"external_id" maxLength:"255" doc:"Only the event with this id of the provider." example:"evt_1"`
 	From       time.Time      `query:"from" doc:"Only deliveries at or after this instant." example:"2025-05-01T00:00:00Z"`
 	To         time.Time      `query:"to" doc:"Only deliveries before this instant." example:"2025-06-01T00:00:00Z"`
 }
@@ -152,9 +152,9 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		Method:      http.MethodPost,
 		Path:        "/api/admin/webhooks/{id}/replay",
 		Summary:     "Replay a webhook delivery",
-		Description: "Runs the event's handler again from the stored bytes and answers the event with its new outcome. An event that failed can be replayed, " +
-			"and a pending one that nobody is handling, also when it waits for its next attempt, which then goes now; one that was processed only with `force=true`. " +
-			"The answer is still `pending` when the handler takes longer than 8 seconds, when a job makes the attempt (a forward), and when this instance has no handler for the event and leaves it to one that has.",
+		Description: "Runs the event's handler again from the stored bytes, and answers the event with its new outcome. You can replay a failed event, " +
+			"and a pending event that nobody is handling; if it waits for its next attempt, that attempt starts now. A processed event is replayed only with `force=true`. " +
+			"The answer is still `pending` when the handler takes longer than 8 seconds, when a job makes the attempt (a forward), and when this instance has no handler for the event and leaves it to an instance that has one.",
 	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrInFlight, webhook.ErrNotReplayable, webhook.ErrEmptied), export.Variant{
 		Order: orderReplay, Parameters: map[string]string{"id": "{{eventId}}", "force": "true"},
 	}), func(ctx context.Context, in *replayWebhookInput) (*webhookOutput, error) {

@@ -23,12 +23,12 @@ type WebhookLog interface {
 
 type rejectedWebhook struct {
 	ID        string              `json:"id" format:"uuid" example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
-	Provider  string              `json:"provider" maxLength:"50" example:"payment" doc:"What the sender asked for, registered or not, cut to 50 characters."`
-	Reason    webhook.Reason      `json:"reason" example:"signature_too_old" doc:"Why it was refused. Senders are told less."`
-	Address   string              `json:"address,omitempty" example:"203.0.113.7" doc:"Where it came from; absent when unknown."`
-	Headers   map[string][]string `json:"headers" nullable:"false" example:"{\"Content-Type\":[\"application/json\"],\"Payment-Signature\":[\"[redacted]\"]}" doc:"Up to 32 headers, shortened; whatever may be a secret is redacted."`
-	Size      *int64              `json:"size,omitempty" minimum:"0" example:"1024" doc:"The body's size in bytes, as announced where it was not read; absent when unknown."`
-	CreatedAt time.Time           `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When it came."`
+	Provider  string              `json:"provider" maxLength:"50" example:"payment" doc:"The provider's name in the request's path, registered or not, cut to 50 characters."`
+	Reason    webhook.Reason      `json:"reason" example:"signature_too_old" doc:"Why the delivery was refused. Senders are told less."`
+	Address   string              `json:"address,omitempty" example:"203.0.113.7" doc:"The sender's address; absent when unknown."`
+	Headers   map[string][]string `json:"headers" nullable:"false" example:"{\"Content-Type\":[\"application/json\"],\"Payment-Signature\":[\"[redacted]\"]}" doc:"Up to 32 headers, shortened; values that may be secrets are redacted."`
+	Size      *int64              `json:"size,omitempty" minimum:"0" example:"1024" doc:"The body's size in bytes. It is the announced size if the body was not read, and absent when unknown."`
+	CreatedAt time.Time           `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When the delivery arrived."`
 }
 
 func toRejectedWebhook(e webhook.Rejected) rejectedWebhook {
@@ -64,22 +64,22 @@ type rejectedCursor struct {
 
 type webhookProvider struct {
 	Name              string               `json:"name" maxLength:"50" example:"payment" doc:"Deliveries go to /webhooks/{name}."`
-	SecretEnv         string               `json:"secret_env" example:"PAYMENT_WEBHOOK_SECRET" doc:"The environment variable that holds its secret."`
-	SecretSet         bool                 `json:"secret_set" example:"true" doc:"Whether that variable is set; without it every delivery is refused."`
-	PreviousSecretSet bool                 `json:"previous_secret_set" example:"false" doc:"Whether the variable with _PREVIOUS behind its name is set, so that the former secret is accepted too."`
+	SecretEnv         string               `json:"secret_env" example:"PAYMENT_WEBHOOK_SECRET" doc:"The environment variable that holds the provider's secret."`
+	SecretSet         bool                 `json:"secret_set" example:"true" doc:"Whether that variable is set; while it is not, every delivery is refused."`
+	PreviousSecretSet bool                 `json:"previous_secret_set" example:"false" doc:"Whether the variable with _PREVIOUS after its name is set. While it is, the former secret is accepted too."`
 	Verifier          string               `json:"verifier" enum:"timestamped-hmac,code-host,hmac,standard-webhooks,function" example:"timestamped-hmac" doc:"How signatures are checked."`
 	Extractor         string               `json:"extractor" enum:"payment,code-host,json,standard-webhooks,headers,function" example:"payment" doc:"How an event's type and id are found."`
 	BodyLimit         int64                `json:"body_limit" minimum:"1" example:"1048576" doc:"Largest body in bytes."`
-	HandledTypes      []string             `json:"handled_types" nullable:"false" example:"[\"payment.succeeded\"]" doc:"Event types with a handler; empty text stands for all others."`
+	HandledTypes      []string             `json:"handled_types" nullable:"false" example:"[\"payment.succeeded\"]" doc:"Event types with a handler; an empty string means a handler for all other types."`
 	Events            webhookProviderCount `json:"events" doc:"Stored events by status."`
-	LastDeliveryAt    *time.Time           `json:"last_delivery_at,omitempty" example:"2026-01-02T15:04:05Z" doc:"When the newest stored event came; absent when there is none."`
-	FailureStreak     int64                `json:"failure_streak" minimum:"0" example:"0" doc:"How many of the newest handled events in a row are failing: failed, or to be tried again."`
+	LastDeliveryAt    *time.Time           `json:"last_delivery_at,omitempty" example:"2026-01-02T15:04:05Z" doc:"When the newest stored event arrived; absent when there is none."`
+	FailureStreak     int64                `json:"failure_streak" minimum:"0" example:"0" doc:"How many of the newest handled events in a row failed, or wait for another attempt after a failed one."`
 }
 
 type webhookProviderCount struct {
-	Pending   int64 `json:"pending" minimum:"0" example:"0" doc:"Being handled, or waiting for it."`
-	Processed int64 `json:"processed" minimum:"0" example:"41" doc:"Handled, or with no handler."`
-	Failed    int64 `json:"failed" minimum:"0" example:"1" doc:"Can be replayed."`
+	Pending   int64 `json:"pending" minimum:"0" example:"0" doc:"Events that are being handled, or wait to be handled."`
+	Processed int64 `json:"processed" minimum:"0" example:"41" doc:"Events that were handled, or that have no handler."`
+	Failed    int64 `json:"failed" minimum:"0" example:"1" doc:"Events that failed and can be replayed."`
 }
 
 func toWebhookProvider(p webhook.ProviderState) webhookProvider {
@@ -113,8 +113,8 @@ func registerWebhookLog(a huma.API, s WebhookLog) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/rejected",
 		Summary:     "List refused webhook deliveries",
-		Description: "Deliveries that were refused and so have no event, newest first, page by page. Kept are the newest 1,000 of each provider and of all unknown " +
-			"providers together, for 30 days. Written in the background: an entry shows up a moment after the refusal, and in a flood some are only counted.",
+		Description: "Deliveries that were refused and so have no event, newest first, page by page. The newest 1,000 of each provider, and the newest 1,000 of all " +
+			"unknown providers together, are kept for 30 days. Entries are written in the background: they appear a moment after the refusal, and during a flood some refusals are only counted.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *listRejectedInput) (*listRejectedOutput, error) {
 		var after *uuid.UUID
 		if in.Cursor != "" {
@@ -147,7 +147,7 @@ func registerWebhookLog(a huma.API, s WebhookLog) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/providers",
 		Summary:     "List webhook providers",
-		Description: "The registered providers by name: how they are verified, whether their secret is set (never the secret), and how their events fare.",
+		Description: "The registered providers by name: how they are verified, whether their secret is set (never the secret itself), and how many of their events are in which state.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *listProvidersInput) (*listProvidersOutput, error) {
 		var after providerCursor
 		if err := decodeCursor(in.Cursor, &after); err != nil {

@@ -28,18 +28,18 @@ const (
 type Options struct {
 	// BaseURL is the service's own public URL, without a trailing slash.
 	BaseURL string
-	// Authenticator and SiteKeys know who calls. Without them the operations are
-	// described, and can't be called.
+	// Authenticator and SiteKeys identify callers. Without them the operations can be
+	// described, but not called.
 	Authenticator Authenticator
 	SiteKeys      SiteKeys
-	// KeyRate is how often per minute something may be asked with one secret API key
-	// of a site; 0 is without limit.
+	// KeyRate is the number of requests per minute that one secret API key of a site
+	// may send; 0 means no limit.
 	KeyRate int
 	// Resources are the operations.
 	Resources []Resource
 }
 
-// Models are those of all resources.
+// Models returns the models of all resources.
 func (o Options) Models() []any {
 	var models []any
 	for _, r := range o.Resources {
@@ -48,7 +48,7 @@ func (o Options) Models() []any {
 	return models
 }
 
-// Webhooks are what others send to any resource.
+// Webhooks returns the deliveries that others send to any resource.
 func (o Options) Webhooks() []apidoc.Webhook {
 	var webhooks []apidoc.Webhook
 	for _, r := range o.Resources {

@@ -31,7 +31,7 @@ var errThrottled = throttle.ErrLimited.After(time.Minute)
 
 // Login is the body of a sign-in.
 type Login struct {
-	Email    string `json:"email" model:"required,email" doc:"The account's address; case makes no difference." example:"ada@example.com"`
+	Email    string `json:"email" model:"required,email" doc:"The account's e-mail address; case makes no difference." example:"ada@example.com"`
 	Password string `json:"password" model:"required,min=1,max=128" doc:"The account's password." example:"correct horse battery staple"`
 }
 
@@ -41,7 +41,7 @@ type loginInput struct {
 
 // RefreshToken is the body of a refresh.
 type RefreshToken struct {
-	RefreshToken string `json:"refresh_token" model:"required,min=1,max=200" doc:"The refresh token of the latest tokens." example:"wprt_b3BhcXVl"`
+	RefreshToken string `json:"refresh_token" model:"required,min=1,max=200" doc:"The refresh token that was issued last." example:"wprt_b3BhcXVl"`
 }
 
 type refreshInput struct {
@@ -49,7 +49,7 @@ type refreshInput struct {
 }
 
 type tokensOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"The answer carries tokens, so nothing may keep it." example:"no-store"`
+	CacheControl string `header:"Cache-Control" doc:"The answer contains tokens, so it must not be stored." example:"no-store"`
 	Body         single[Tokens]
 }
 
@@ -72,7 +72,7 @@ type SignInService interface {
 func SignIn(s SignInService, keys KeySet, baseURL string) Resource {
 	return Resource{
 		Tag: "Sign-in", Area: "Accounts",
-		Description: "Accounts of one's own: register, sign in and out, sessions, passwords, and the keys that verify access tokens.",
+		Description: "Your own account: register, sign in and out, sessions, passwords. Also the keys that verify access tokens.",
 		Aliases:     []string{"/auth/login"},
 		Register: func(a huma.API) {
 			registerAuth(a, s)
@@ -93,11 +93,11 @@ func registerAuth(a huma.API, s AuthService) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/login",
 		Summary:     "Sign in",
-		Description: "Checks an e-mail address and a password, opens a session and answers its tokens; " +
-			"with two-factor authentication it answers an `mfa_token` instead. " +
+		Description: "Checks an e-mail address and a password, opens a session and answers with its tokens; " +
+			"with two-factor authentication it answers with an `mfa_token` instead. " +
 			"An unknown address and a wrong password get the same `invalid_credentials`; " +
-			"a deactivated account gets `account_inactive`, once its password is right. " +
-			"Ten failures in a row of an account, or a hundred of an address in a quarter of an hour, are answered with 429.",
+			"a deactivated account gets `account_inactive` if the password is right. " +
+			"After ten failures in a row for one account, or a hundred from one network address in 15 minutes, the answer is 429.",
 	}, public(), account.ErrInvalidCredentials, account.ErrInactive, errThrottled, account.ErrBusy), exportedSignIns()...), func(ctx context.Context, in *loginInput) (*signInOutput, error) {
 		c := in.Body.Value()
 		signed, err := s.SignIn(ctx, c.Email, c.Password)
@@ -112,9 +112,9 @@ func registerAuth(a huma.API, s AuthService) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/refresh",
 		Summary:     "Get the next tokens",
-		Description: "Spends a refresh token and answers the session's next tokens. A refresh token is good once: " +
-			"one that was spent before ends the session, for it may have been stolen. Where the service forgives a second use at once, " +
-			"it gives a second branch of tokens: use one branch alone, for a token of one ends the session once one of the other was spent.",
+		Description: "Spends a refresh token and answers with the session's next tokens. A refresh token works once: " +
+			"if it is sent again, the session ends, because the token may have been stolen. Where the service allows a second use shortly after the first, " +
+			"the second use starts a second branch of tokens. Use only one branch: once a token of one branch was spent, a token of the other ends the session.",
 	}, public(), account.ErrRefreshReused, account.ErrRefreshUnknown, account.ErrSessionRevoked), export.Variant{
 		Body:    map[string]any{"refresh_token": "{{refreshToken}}"},
 		Capture: map[string]string{"accessToken": "/data/access_token", "refreshToken": "/data/refresh_token"},
@@ -135,7 +135,7 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		Method:        http.MethodPost,
 		Path:          "/api/auth/logout",
 		Summary:       "Sign out",
-		Description:   "Ends the session behind the access token, with all of its tokens, at once.",
+		Description:   "Ends the session of the access token, with all of its tokens, at once.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().whileEnrolling()), export.Variant{Order: orderSignOut}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		err := s.SignOut(ctx)
@@ -150,7 +150,7 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		Method:      http.MethodGet,
 		Path:        "/api/auth/me",
 		Summary:     "Who am I?",
-		Description: "The account behind the access token, as it is now.",
+		Description: "The account of the access token, as it is now.",
 	}, signedIn().whileEnrolling()), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
 		u, err := s.FindByID(ctx, identity.FromContext(ctx).UserID)
 		if errors.Is(err, account.ErrNotFound) { // deleted since the guard looked

@@ -35,7 +35,7 @@ type Registration struct {
 
 // EmailVerification is the body that verifies an address.
 type EmailVerification struct {
-	Token string `json:"token" model:"required,min=1,max=200" doc:"The code of the mailed link." example:"wpml_b3BhcXVl"`
+	Token string `json:"token" model:"required,min=1,max=200" doc:"The code from the mailed link." example:"wpml_b3BhcXVl"`
 }
 
 // VerificationRequest is the body that asks for another link.
@@ -50,14 +50,14 @@ type ForgottenPassword struct {
 
 // PasswordReset is the body that sets a forgotten password.
 type PasswordReset struct {
-	Token    string `json:"token" model:"required,min=1,max=200" doc:"The code of the mailed link." example:"wpml_b3BhcXVl"`
-	Password string `json:"password" model:"required,min=8,max=128" doc:"The new password; those that attackers try first are refused." example:"correct horse battery staple"`
+	Token    string `json:"token" model:"required,min=1,max=200" doc:"The code from the mailed link." example:"wpml_b3BhcXVl"`
+	Password string `json:"password" model:"required,min=8,max=128" doc:"The new password. Passwords that attackers try first are refused." example:"correct horse battery staple"`
 }
 
 // PasswordChange is the body that changes a password.
 type PasswordChange struct {
-	CurrentPassword string `json:"current_password" model:"required,min=1,max=128" doc:"The password so far." example:"correct horse battery staple"`
-	NewPassword     string `json:"new_password" model:"required,min=8,max=128" doc:"The new password; those that attackers try first are refused." example:"a newer horse battery staple"`
+	CurrentPassword string `json:"current_password" model:"required,min=1,max=128" doc:"The current password." example:"correct horse battery staple"`
+	NewPassword     string `json:"new_password" model:"required,min=8,max=128" doc:"The new password. Passwords that attackers try first are refused." example:"a newer horse battery staple"`
 }
 
 // nothing is the data of an answer that only says that something was done.
@@ -72,7 +72,7 @@ func done(message string) *doneOutput {
 }
 
 type createdUserOutput struct {
-	Location string `header:"Location" doc:"Where the account is." example:"/api/users/7"`
+	Location string `header:"Location" doc:"The path of the new account." example:"/api/users/7"`
 	Body     single[User]
 }
 
@@ -89,9 +89,9 @@ func registerRegistration(a huma.API, s Registrar) {
 		OperationID: "register-user",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/register",
-		Summary:     "Make an account of one's own",
-		Description: "Makes an account with role `USER` and mails a link that verifies its address; it may sign in before. " +
-			"An address of the network makes at most 60 accounts in an hour.",
+		Summary:     "Register an account",
+		Description: "Creates an account with role `USER`, and mails a link that verifies its e-mail address. The account can sign in before that. " +
+			"At most 60 accounts can be registered from one network address in an hour.",
 		DefaultStatus: http.StatusCreated,
 	}, public(), account.ErrEmailTaken, errThrottled, account.ErrBusy), export.Variant{
 		Order:   orderRegister,
@@ -113,7 +113,7 @@ func registerVerification(a huma.API, s Registrar) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/verify-email",
 		Summary:     "Verify an e-mail address",
-		Description: "Spends the code of a link that was mailed to the address. It is good once, and only while the account has that address.",
+		Description: "Spends the code of a link that was mailed to the address. The code works once, and only while the account has that address.",
 	}, public(), account.ErrLinkInvalid)), func(ctx context.Context, in *struct {
 		Body model.Request[EmailVerification]
 	}) (*doneOutput, error) {
@@ -129,7 +129,7 @@ func registerVerification(a huma.API, s Registrar) {
 		Path:        "/api/auth/verify-email/resend",
 		Summary:     "Ask for another verification mail",
 		Description: "Mails another link to the address if there is an active account with it that has not verified it. The answer is the same if not. " +
-			"An account gets at most 5 in an hour, an address of the network may ask for 60.",
+			"An account gets at most 5 such mails in an hour; one network address can ask for at most 60.",
 	}, public(), errThrottled), func(ctx context.Context, in *struct {
 		Body model.Request[VerificationRequest]
 	}) (*doneOutput, error) {
@@ -161,7 +161,7 @@ func registerPasswords(a huma.API, s Registrar) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/password/reset",
 		Summary:     "Set a forgotten password",
-		Description: "Spends the code of a mailed link, sets the password and ends all sessions. It signs nobody in, and a second factor still stands.",
+		Description: "Spends the code of a mailed link, sets the password and ends all sessions. It does not sign anybody in, and a second factor stays on.",
 	}, public(), account.ErrLinkInvalid, account.ErrBusy)), func(ctx context.Context, in *struct {
 		Body model.Request[PasswordReset]
 	}) (*doneOutput, error) {
@@ -176,8 +176,8 @@ func registerPasswords(a huma.API, s Registrar) {
 		OperationID: "change-password",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/password/change",
-		Summary:     "Change one's password",
-		Description: "Needs the current password, ends all other sessions, and tells the account's address by mail.",
+		Summary:     "Change your password",
+		Description: "Needs the current password, ends all other sessions, and mails a notice to the account's e-mail address.",
 	}, inPerson(), account.ErrReauthenticate, errThrottled, account.ErrBusy), export.Variant{
 		Order: orderChangePassword, Credential: memberToken,
 		Body: map[string]any{"current_password": memberPassword, "new_password": memberNewPassword},

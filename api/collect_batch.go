@@ -24,19 +24,19 @@ type BatchCollector interface {
 
 // reportedEvent describes one event of a batch; readReported reads it.
 type reportedEvent struct {
-	EventID   string         `json:"event_id" minLength:"1" maxLength:"200" doc:"The reporter's own id. An event whose id is known counts as a duplicate, whatever its time." example:"order-4711"`
-	TS        time.Time      `json:"ts" doc:"When it happened: at most 24 hours ago and 5 minutes ahead." example:"2026-01-02T15:04:05Z"`
-	URL       string         `json:"url" doc:"The page, absolute, on the site's domain or a subdomain of it." example:"https://blog.example.com/checkout"`
+	EventID   string         `json:"event_id" minLength:"1" maxLength:"200" doc:"An id of your own for this event. An event whose id is already known counts as a duplicate, whatever its time." example:"order-4711"`
+	TS        time.Time      `json:"ts" doc:"When the event happened: at most 24 hours ago and at most 5 minutes ahead." example:"2026-01-02T15:04:05Z"`
+	URL       string         `json:"url" doc:"The page's absolute URL, on the site's domain or a subdomain of it." example:"https://blog.example.com/checkout"`
 	Referrer  string         `json:"referrer,omitempty" doc:"Where the visitor came from." example:"https://www.example.org/"`
-	Name      string         `json:"name,omitempty" maxLength:"100" doc:"A custom event's name; empty or pageview for a pageview." example:"purchase"`
+	Name      string         `json:"name,omitempty" maxLength:"100" doc:"A custom event's name. Empty or pageview means a pageview." example:"purchase"`
 	Props     map[string]any `json:"props,omitempty" doc:"Up to 16 properties whose values are strings, numbers or booleans." example:"{\"plan\":\"team\"}"`
-	IP        string         `json:"ip,omitempty" doc:"The visitor's address: hashed, never stored." example:"203.0.113.7"`
-	UserAgent string         `json:"user_agent,omitempty" doc:"The visitor's: hashed and classified, never stored." example:"Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0"`
+	IP        string         `json:"ip,omitempty" doc:"The visitor's IP address: hashed, never stored." example:"203.0.113.7"`
+	UserAgent string         `json:"user_agent,omitempty" doc:"The visitor's user agent: hashed and classified, never stored." example:"Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0"`
 }
 
 // reportedEvents is the described body; batchBody is the one that is read.
 type reportedEvents struct {
-	Events []reportedEvent `json:"events" minItems:"1" maxItems:"1000" nullable:"false" doc:"Each is judged by itself."`
+	Events []reportedEvent `json:"events" minItems:"1" maxItems:"1000" nullable:"false" doc:"Each event is checked by itself."`
 }
 
 // batchBody keeps events as they came: Huma would refuse all for one.
@@ -173,19 +173,19 @@ func readAddress(a *netip.Addr, value jsontext.Value) bool {
 }
 
 type batchRefusal struct {
-	Index   int    `json:"index" minimum:"0" doc:"Of the event, from 0." example:"1"`
-	Code    string `json:"code" enum:"validation_failed,too_old,in_future,bot,unknown_host" doc:"Why it is not counted." example:"too_old"`
-	Message string `json:"message" doc:"The same for people." example:"ts: More than 24 hours ago."`
+	Index   int    `json:"index" minimum:"0" doc:"The event's position in the batch, from 0." example:"1"`
+	Code    string `json:"code" enum:"validation_failed,too_old,in_future,bot,unknown_host" doc:"Why the event is not counted." example:"too_old"`
+	Message string `json:"message" doc:"The reason as a sentence for people." example:"ts: More than 24 hours ago."`
 }
 
 type batchAnswer struct {
 	Accepted  int            `json:"accepted" minimum:"0" doc:"Events that were counted." example:"2"`
-	Duplicate int            `json:"duplicate" minimum:"0" doc:"Events whose id was known." example:"0"`
-	Rejected  []batchRefusal `json:"rejected" nullable:"false" doc:"Events that are not counted, and never will be as they are."`
+	Duplicate int            `json:"duplicate" minimum:"0" doc:"Events whose id was already known." example:"0"`
+	Rejected  []batchRefusal `json:"rejected" nullable:"false" doc:"Events that were not counted. Sending them again unchanged does not help."`
 }
 
 type batchOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"Not to be kept." example:"no-store"`
+	CacheControl string `header:"Cache-Control" doc:"The answer must not be stored." example:"no-store"`
 	Body         batchAnswer
 }
 
@@ -196,7 +196,7 @@ func registerCollectBatch(a huma.API, s BatchCollector) {
 		Path:        "/api/collect/batch",
 		Summary:     "Report events from a server",
 		Description: "Counts up to 1,000 events, each once: after an error or a lost answer the same batch can be sent again. " +
-			"An answer means that all accepted events are durable. A bad event fails none of its neighbours; `accepted`, `duplicate` and the length of `rejected` add up.",
+			"An answer means that all accepted events are durable. A bad event does not make the others fail. `accepted`, `duplicate` and the length of `rejected` add up to the number of events.",
 		SkipValidateBody: true,
 	}, ingestKey()), exportedBatch()), func(ctx context.Context, in *struct{ Body batchBody }) (*batchOutput, error) {
 		events := make([]stats.Reported, len(in.Body.events))

@@ -16,8 +16,8 @@ import (
 type pageHit struct {
 	SiteKey  string   `json:"site_key" doc:"The site's public key." example:"wps_2b7e151628aed2a6"`
 	URL      string   `json:"url" pattern:"^[^/?#\\x00]+://[^/?#\\x00][^\\x00]*$" doc:"The page's absolute URL." example:"https://example.com/pricing?utm_source=news"`
-	Referrer string   `json:"referrer,omitempty" doc:"Where the visitor came from; what is no absolute URL counts as none." example:"https://search.example/"`
-	Name     string   `json:"name,omitempty" maxLength:"100" pattern:"^[^\\x00]*$" doc:"A custom event's name. Without one, or as pageview, it is a pageview." example:"signup"`
+	Referrer string   `json:"referrer,omitempty" doc:"Where the visitor came from. A text that is not an absolute URL counts as no referrer." example:"https://search.example/"`
+	Name     string   `json:"name,omitempty" maxLength:"100" pattern:"^[^\\x00]*$" doc:"A custom event's name. Without a name, or with the name pageview, the hit is a pageview." example:"signup"`
 	Props    hitProps `json:"props,omitempty" doc:"Properties of a custom event." example:"{\"plan\":\"team\",\"seats\":5}"`
 }
 
@@ -41,12 +41,12 @@ func describeCollect() *apidoc.Operation {
 	o := apidoc.Describe().
 		ID("collect-hit").
 		Summary("Count a page view or an event").
-		Description("Answers 202 once the hit is durable. Bots, visitors who asked not to be tracked and hosts that are not the site's are accepted and not counted. "+
-			"Callable from any origin, also as text/plain, which browsers send without asking first. At most 8 KiB.\n\n"+
+		Description("Answers 202 once the hit is durable. Hits by bots, by visitors who asked not to be tracked, and of hosts that are not the site's are accepted but not counted. "+
+			"Pages of any origin may call this, also with text/plain, which browsers send without a preflight request. At most 8 KiB.\n\n"+
 			"Access: public; the site's public key is in the body.").
 		Security().
 		Body(pageHit{}, "application/json", "text/plain").
-		Response(http.StatusAccepted, nil, "Counted, or not to be counted.").
+		Response(http.StatusAccepted, nil, "The hit was counted, or is not to be counted.").
 		ResponseHeader(http.StatusAccepted, requestIDHeader, headerReference(requestIDHeader), "").
 		Extension(export.Extension, export.Hints{Variant: export.Variant{Body: map[string]any{"site_key": "{{siteKey}}"}}})
 	return withFailures(o,

@@ -124,11 +124,11 @@ func describeDelivery(list []delivery) *apidoc.Operation {
 	o := apidoc.Describe().
 		ID("receive-webhook").
 		Summary("Deliver a webhook").
-		Description("Takes a delivery from a registered provider: the signature is checked over the bytes as they came, the event is stored, "+
-			"and only then answered. A repetition of an event is stored once and answered `skipped`. Content-Type is ignored.\n\n"+
-			"Access: a signature by the provider's secret.").
+		Description("Takes a delivery from a registered provider. The signature is checked over the exact bytes, the event is stored, "+
+			"and only then is the delivery answered. A repeated event is not stored again, and is answered `skipped`. Content-Type is ignored.\n\n"+
+			"Access: a signature with the provider's secret.").
 		Path("provider", &huma.Schema{Type: huma.TypeString, Pattern: "^[a-z0-9_-]+$", MaxLength: new(50)}, "The provider's name.", "payment").
-		Body(&huma.Schema{Description: "UTF-8 JSON, whatever the provider sends."})
+		Body(&huma.Schema{Description: "UTF-8 JSON of any shape that the provider sends."})
 	var schemes []string
 	var variants []export.Variant
 	for _, d := range list {
@@ -148,7 +148,7 @@ func (d delivery) webhook() apidoc.Webhook {
 	o := apidoc.Describe().
 		ID("deliver-"+d.Name+"-webhook").
 		Summary(d.About.Summary).
-		Description(strings.TrimSpace(d.About.Description+" Sent to `POST "+deliveryPath+"`, where the provider is `"+d.Name+"`.")).
+		Description(strings.TrimSpace(d.About.Description+" Sent to `POST "+deliveryPath+"` with the provider `"+d.Name+"`.")).
 		Tags(tagWebhooks).
 		Body(d.example.Body).
 		BodyExample(d.Name, d.example.Body)
@@ -177,8 +177,8 @@ func (d delivery) addHeaders(o *apidoc.Operation) {
 
 // withReceipts describes the answers to a delivery.
 func withReceipts(o *apidoc.Operation) *apidoc.Operation {
-	o.Response(http.StatusOK, receipt{}, "Durable. `processed`: handled, or nothing is to be done. `failed`: the handler failed; an administrator can replay the event. "+
-		"`pending`: it is still being handled. `skipped`: a repetition.").
+	o.Response(http.StatusOK, receipt{}, "The event is stored durably. `processed`: it was handled, or has no handler. `failed`: its handler failed; an administrator can replay it. "+
+		"`pending`: it is still being handled. `skipped`: it is a repetition of a stored event.").
 		ResponseHeader(http.StatusOK, requestIDHeader, headerReference(requestIDHeader), "")
 	for name, r := range receiptExamples() {
 		o.ResponseExample(http.StatusOK, name, r)

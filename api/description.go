@@ -15,9 +15,9 @@ const Description = `A JSON-over-HTTP backend: sign-in and roles, a webhook rece
 and cookie-less site statistics.
 
 **Answers.** Lists are ` + "`{data, meta}`" + `, single resources ` + "`{data, message}`" + `, errors ` + "`{error: {code, message, details}}`" + `.
-Statistics, webhook receipts and collection answer bare bodies as described; their errors keep the envelope.
+Statistics, webhook receipts and collection answer without this envelope, as described; their errors have it.
 
-**Signing in.** ` + "`POST /api/auth/login`" + ` answers an access token that lives 15 minutes; send it as
+**Signing in.** ` + "`POST /api/auth/login`" + ` answers with an access token that is valid for 15 minutes; send it as
 ` + "`Authorization: Bearer <token>`" + `. Statistics are read with a site's secret key in ` + "`X-Analytics-API-Key`" + `.`
 
 // describe fills in what the API says of itself as a whole.
@@ -43,7 +43,7 @@ var envelopeType = reflect.TypeFor[httpedge.Envelope]()
 func headers() map[string]*huma.Header {
 	return map[string]*huma.Header{
 		requestIDHeader: {
-			Description: "Names the request in logs and traces. A client's own is taken when it is sane.",
+			Description: "The id of the request in logs and traces. A client's own id is used if it is well-formed.",
 			Schema:      &huma.Schema{Type: huma.TypeString, Examples: []any{"5YQ2VJ6X7M3K4N5P6Q7R8S9T2U"}},
 		},
 		"Retry-After": {
@@ -63,8 +63,8 @@ func headerReference(name string) *huma.Header {
 
 func securitySchemes(list resources) map[string]*huma.SecurityScheme {
 	schemes := map[string]*huma.SecurityScheme{
-		schemeBearer:   {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "The access token of `POST /api/auth/login`."},
-		schemeAPIToken: {Type: "http", Scheme: "bearer", Description: "An API token (`wp_...`) of `POST /api/auth/tokens`. Each operation names the scopes that it needs."},
+		schemeBearer:   {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "The access token from `POST /api/auth/login`."},
+		schemeAPIToken: {Type: "http", Scheme: "bearer", Description: "An API token (`wp_...`) from `POST /api/auth/tokens`. Each operation names the scopes that it needs."},
 		schemeSiteKey: {
 			Type: "apiKey", In: "header", Name: siteKeyHeader, Description: "A secret API key of one site. Each operation names the scope that it needs.",
 			Extensions: map[string]any{export.Extension: export.SchemeHints{Variable: "siteApiKey"}},

@@ -16,18 +16,18 @@ import (
 const readyTimeout = 3 * time.Second
 
 type health struct {
-	Status string            `json:"status" enum:"alive,ready" example:"ready" doc:"Alive says nothing of readiness."`
+	Status string            `json:"status" enum:"alive,ready" example:"ready" doc:"Alive does not mean ready."`
 	Checks map[string]string `json:"checks,omitempty" doc:"Each condition and its state." example:"{\"database\":\"ok\",\"jobs\":\"ok\",\"migrations\":\"ok\"}"`
 	// JobFailures are no condition: what they concern is late, and nothing is refused.
-	JobFailures map[string]JobFailure `json:"job_failures,omitempty" doc:"In readiness, while there are any: kinds of jobs of which the latest failed at its last attempt, and periodic tasks that failed three times in a row or more, by name, as far as this process worked on them. The log has their errors."`
+	JobFailures map[string]JobFailure `json:"job_failures,omitempty" doc:"In readiness only, and absent while there are none. Kinds of jobs whose latest job failed at its last attempt, and periodic tasks that failed at least three times in a row, by name, among the runs of this process. The log has their errors."`
 }
 
 // JobFailure is work in the background that fails for good. It goes away when the
 // work succeeds again.
 type JobFailure struct {
-	Count int       `json:"count" minimum:"1" example:"4" doc:"In a row."`
-	Since time.Time `json:"since" example:"2026-11-22T10:00:00Z" doc:"When the first of them failed."`
-	Last  time.Time `json:"last" example:"2026-11-22T10:00:15Z" doc:"When the latest of them failed."`
+	Count int       `json:"count" minimum:"1" example:"4" doc:"How many failures in a row."`
+	Since time.Time `json:"since" example:"2026-11-22T10:00:00Z" doc:"When the first of these failures happened."`
+	Last  time.Time `json:"last" example:"2026-11-22T10:00:15Z" doc:"When the latest of these failures happened."`
 }
 
 type healthOutput struct {
@@ -71,7 +71,7 @@ func registerHealth(a huma.API, checks []Check, failing func() map[string]JobFai
 		Method:      http.MethodGet,
 		Path:        "/healthz",
 		Summary:     "Is the process alive?",
-		Description: "Answers as long as the process serves requests; it asks nothing of the database.",
+		Description: "Answers as long as the process serves requests. It does not use the database.",
 	}, public()), func(context.Context, *struct{}) (*healthOutput, error) {
 		return &healthOutput{CacheControl: "no-store", Body: health{Status: "alive"}}, nil
 	})
@@ -80,8 +80,8 @@ func registerHealth(a huma.API, checks []Check, failing func() map[string]JobFai
 		OperationID: "get-readiness",
 		Method:      http.MethodGet,
 		Path:        "/readyz",
-		Summary:     "Can it serve?",
-		Description: "Ready when the database answers, its migrations are complete and jobs are being worked; else 503, whose details say which is not. Work in the background that keeps failing is listed, and leaves it ready.",
+		Summary:     "Is the service ready?",
+		Description: "The service is ready when the database answers, its migrations are complete and jobs run. Otherwise the answer is 503, and its details say which check fails. Background work that keeps failing is listed, but does not make the service unready.",
 	}, public(), errNotReady), func(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 		defer cancel()

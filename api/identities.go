@@ -25,11 +25,11 @@ type IdentityService interface {
 
 // Identity is who an account's holder is at an outside provider.
 type Identity struct {
-	ID         uint64    `json:"id" doc:"Made by the server." example:"1"`
+	ID         uint64    `json:"id" doc:"Assigned by the server." example:"1"`
 	Provider   string    `json:"provider" doc:"The provider's name." example:"google"`
-	Email      string    `json:"email" doc:"The address that the provider told last; empty when it told none." example:"ada@example.com"`
-	CreatedAt  time.Time `json:"created_at" doc:"When it was linked." example:"2026-01-02T15:04:05Z"`
-	LastUsedAt time.Time `json:"last_used_at" doc:"When it last signed in." example:"2026-01-02T15:04:05Z"`
+	Email      string    `json:"email" doc:"The e-mail address that the provider gave last; empty when it gave none." example:"ada@example.com"`
+	CreatedAt  time.Time `json:"created_at" doc:"When the identity was linked." example:"2026-01-02T15:04:05Z"`
+	LastUsedAt time.Time `json:"last_used_at" doc:"When the identity was last used to sign in." example:"2026-01-02T15:04:05Z"`
 }
 
 func toIdentity(i account.Identity) Identity {
@@ -41,7 +41,7 @@ type listIdentitiesOutput struct {
 }
 
 type linkedIdentityOutput struct {
-	Location string `header:"Location" doc:"Where to unlink it." example:"/api/auth/identities/1"`
+	Location string `header:"Location" doc:"The path of the identity; DELETE unlinks it." example:"/api/auth/identities/1"`
 	Body     single[Identity]
 }
 
@@ -55,7 +55,7 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Method:      http.MethodGet,
 		Path:        "/api/auth/identities",
 		Summary:     "List linked identities",
-		Description: "Who the account's holder is at outside providers, newest first, all on one page.",
+		Description: "The account's identities at outside providers, newest first, all on one page.",
 	}, inPerson()), func(ctx context.Context, _ *struct{}) (*listIdentitiesOutput, error) {
 		all, err := s.ListIdentities(ctx, identity.FromContext(ctx).UserID)
 		if err != nil {
@@ -69,8 +69,8 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/identities",
 		Summary:     "Link an identity",
-		Description: "Gives the signed-in account the identity behind a one-time code, which a sign-in with `redirect_to` returned with, " +
-			"in place of exchanging it. Needs a sign-in within the last 15 minutes.",
+		Description: "Links an identity to the signed-in account. Send the one-time code with which a sign-in returned to `redirect_to`, " +
+			"instead of exchanging the code for tokens. Needs a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
 	}, inPerson(), account.ErrReauthenticate, oauth.ErrCode, account.ErrIdentityTaken, account.ErrBusy), export.Variant{Status: []int{http.StatusCreated, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*linkedIdentityOutput, error) {
@@ -90,7 +90,7 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/identities/{id}",
 		Summary:       "Unlink an identity",
-		Description:   "It can't sign in to the account any more. The last way to sign in stays.",
+		Description:   "The identity can't sign in to the account any more. The last way to sign in can't be removed.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson(), account.ErrMissingIdentity, account.ErrLastIdentity), export.Variant{Status: []int{http.StatusNoContent, http.StatusNotFound}}),
 		func(ctx context.Context, in *identityInput) (*struct{}, error) {

@@ -10,7 +10,7 @@ import (
 type index struct {
 	Name        string            `json:"name" example:"Waypost"`
 	Version     string            `json:"version" example:"1.0.0"`
-	EntryPoints map[string]string `json:"entry_points" doc:"What is served where." example:"{\"docs\":\"https://api.example.com/docs\"}"`
+	EntryPoints map[string]string `json:"entry_points" doc:"The URLs of the entry points, by name." example:"{\"docs\":\"https://api.example.com/docs\"}"`
 }
 
 type indexOutput struct {
@@ -37,8 +37,8 @@ func registerIndex(a huma.API, baseURL, docs string) {
 		OperationID: "get-service-index",
 		Method:      http.MethodGet,
 		Path:        "/",
-		Summary:     "Where things are",
-		Description: "The service's entry points, for people and scripts that have only its address.",
+		Summary:     "List the service's entry points",
+		Description: "The URLs of the service's entry points, for people and scripts that know only the service's own URL.",
 	}, public()), func(context.Context, *struct{}) (*indexOutput, error) {
 		return &indexOutput{
 			CacheControl: "no-cache",

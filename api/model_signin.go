@@ -12,18 +12,18 @@ import (
 // Tokens are what a finished sign-in gives.
 type Tokens struct {
 	AccessToken  string `json:"access_token" doc:"A JWT for the Authorization header." example:"eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"`
-	TokenType    string `json:"token_type" enum:"Bearer" doc:"How to present the access token." example:"Bearer"`
-	ExpiresIn    int    `json:"expires_in" doc:"The access token's remaining life, in seconds." example:"900"`
-	RefreshToken string `json:"refresh_token" doc:"Opaque and good for one use. Keep it as safe as a password." example:"wprt_b3BhcXVl"`
-	User         User   `json:"user" doc:"Who signed in."`
+	TokenType    string `json:"token_type" enum:"Bearer" doc:"The scheme of the Authorization header." example:"Bearer"`
+	ExpiresIn    int    `json:"expires_in" doc:"For how many more seconds the access token is valid." example:"900"`
+	RefreshToken string `json:"refresh_token" doc:"An opaque token that can be used once. Keep it as safe as a password." example:"wprt_b3BhcXVl"`
+	User         User   `json:"user" doc:"The account that signed in."`
 }
 
 // MFAChallenge is what a sign-in gives that a second factor must finish.
 type MFAChallenge struct {
 	MFARequired bool     `json:"mfa_required" enum:"true" doc:"Always true." example:"true"`
-	MFAToken    string   `json:"mfa_token" doc:"Names this sign-in to POST /api/auth/2fa/verify, and is good for nothing else." example:"eyJhbGciOiJFUzI1NiIsInR5cCI6Im1mYStqd3QifQ.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"`
-	ExpiresIn   int      `json:"expires_in" doc:"The token's remaining life, in seconds." example:"300"`
-	Methods     []string `json:"methods" nullable:"false" doc:"What would do: a code of the authenticator application, or one of the recovery codes." example:"[\"totp\",\"recovery_code\"]"`
+	MFAToken    string   `json:"mfa_token" doc:"Identifies this sign-in to POST /api/auth/2fa/verify, and is of no other use." example:"eyJhbGciOiJFUzI1NiIsInR5cCI6Im1mYStqd3QifQ.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"`
+	ExpiresIn   int      `json:"expires_in" doc:"For how many more seconds the token is valid." example:"300"`
+	Methods     []string `json:"methods" nullable:"false" doc:"The accepted second factors: a code of the authenticator application, or a recovery code." example:"[\"totp\",\"recovery_code\"]"`
 }
 
 // SignInAnswer is one of the two.
@@ -54,14 +54,14 @@ func toTokens(s account.SignedIn) Tokens {
 
 // signInOutput answers a sign-in.
 type signInOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"The answer carries tokens, so nothing may keep it." example:"no-store"`
+	CacheControl string `header:"Cache-Control" doc:"The answer contains tokens, so it must not be stored." example:"no-store"`
 	Body         single[SignInAnswer]
 }
 
 func newSignInOutput(s account.SignedIn) *signInOutput {
 	message := "Signed in."
 	if s.MFA != nil {
-		message = "Now prove the second factor."
+		message = "Send a code of your second factor next."
 	}
 	return &signInOutput{CacheControl: "no-store", Body: single[SignInAnswer]{Data: SignInAnswer{s}, Message: message}}
 }

@@ -8,14 +8,14 @@ import (
 
 // Site is a site whose traffic is counted, as its administrators see it.
 type Site struct {
-	ID       string `json:"id" model:"primary" doc:"Made by the server: a UUID of version 7." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
-	Name     string `json:"name" model:"required,line,nonblank,min=1,max=100" doc:"What people call it." example:"Blog"`
-	Domain   string `json:"domain" model:"required,min=1,max=253" doc:"The host name whose visits count; those of its subdomains count too." example:"blog.example.com"`
-	Timezone string `json:"timezone" model:"min=1,max=100,default=UTC" doc:"IANA time zone in which its days begin and end. A new one takes effect at the end of the site's current day." example:"Europe/Lisbon"`
+	ID       string `json:"id" model:"primary" doc:"Assigned by the server: a UUID of version 7." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	Name     string `json:"name" model:"required,line,nonblank,min=1,max=100" doc:"The site's name for people." example:"Blog"`
+	Domain   string `json:"domain" model:"required,min=1,max=253" doc:"The host name whose visits count; visits of its subdomains count too." example:"blog.example.com"`
+	Timezone string `json:"timezone" model:"min=1,max=100,default=UTC" doc:"IANA time zone in which the site's days begin and end. A new time zone takes effect at the end of the site's current day." example:"Europe/Lisbon"`
 	// SiteKey is public.
-	SiteKey      string    `json:"site_key" model:"readonly" doc:"Public: it stands in the site's pages and lets them report visits." example:"wps_mfrggzdfmztwq2lk_01968a3e7c2f7d319c551f6f7f0f2a10"`
-	TimezoneFrom time.Time `json:"timezone_from,omitzero" model:"readonly" doc:"When a new time zone takes effect; absent once it has." example:"2026-01-03T00:00:00Z"`
-	CreatedAt    time.Time `json:"created_at" model:"auto" doc:"When the site was made." example:"2026-01-02T15:04:05Z"`
+	SiteKey      string    `json:"site_key" model:"readonly" doc:"The public key in the site's pages, with which they report visits." example:"wps_mfrggzdfmztwq2lk_01968a3e7c2f7d319c551f6f7f0f2a10"`
+	TimezoneFrom time.Time `json:"timezone_from,omitzero" model:"readonly" doc:"When a new time zone takes effect; absent once it has taken effect." example:"2026-01-03T00:00:00Z"`
+	CreatedAt    time.Time `json:"created_at" model:"auto" doc:"When the site was created." example:"2026-01-02T15:04:05Z"`
 	UpdatedAt    time.Time `json:"updated_at" model:"auto" doc:"When the site last changed." example:"2026-01-02T15:04:05Z"`
 }
 
@@ -42,17 +42,17 @@ type SiteAPIKey struct {
 	ID         string     `json:"id" format:"uuid" doc:"The key's id." example:"01968a3e-8d40-7a52-8f66-2a7b8c9d0e1f"`
 	Name       string     `json:"name" doc:"What the key is for." example:"dashboard"`
 	Scope      string     `json:"scope" enum:"read,ingest" doc:"What the key may do." example:"read"`
-	Prefix     string     `json:"prefix" doc:"The secret's first characters, to recognise it by." example:"wpr_mfrggzdf"`
-	CreatedAt  time.Time  `json:"created_at" doc:"When the key was made." example:"2026-01-02T15:04:05Z"`
-	ExpiresAt  *time.Time `json:"expires_at,omitempty" doc:"When the key ends; set by rotation." example:"2026-01-03T15:04:05Z"`
+	Prefix     string     `json:"prefix" doc:"The secret's first characters, by which you can recognise it." example:"wpr_mfrggzdf"`
+	CreatedAt  time.Time  `json:"created_at" doc:"When the key was created." example:"2026-01-02T15:04:05Z"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty" doc:"When the key ends. Rotating the key sets this." example:"2026-01-03T15:04:05Z"`
 	RevokedAt  *time.Time `json:"revoked_at,omitempty" doc:"When the key was revoked." example:"2026-01-02T16:00:00Z"`
-	LastUsedAt *time.Time `json:"last_used_at,omitempty" doc:"When it was last used, exact to a minute." example:"2026-01-02T15:30:00Z"`
+	LastUsedAt *time.Time `json:"last_used_at,omitempty" doc:"When the key was last used, exact to a minute." example:"2026-01-02T15:30:00Z"`
 }
 
 // newSiteAPIKey carries the secret, which is shown this once.
 type newSiteAPIKey struct {
 	SiteAPIKey
-	Key string `json:"key" doc:"The secret, shown this once: send it in X-Analytics-API-Key." example:"wpr_mfrggzdfmztwq2lkmfrggzdfmztwq2lkmfrggzdfmztwq2lkmfra_01968a3e7c2f7d319c551f6f7f0f2a10"`
+	Key string `json:"key" doc:"The secret, shown only this once. Send it in X-Analytics-API-Key." example:"wpr_mfrggzdfmztwq2lkmfrggzdfmztwq2lkmfrggzdfmztwq2lkmfra_01968a3e7c2f7d319c551f6f7f0f2a10"`
 }
 
 func toSiteAPIKey(k site.Key) SiteAPIKey {

@@ -10,24 +10,24 @@ import (
 // unexported embedded struct out of the schema.
 type StatsMetrics struct {
 	Pageviews     int64   `json:"pageviews" minimum:"0" example:"3920"`
-	Visitors      int64   `json:"visitors" minimum:"0" example:"1467" doc:"Each visitor once per day of the site."`
+	Visitors      int64   `json:"visitors" minimum:"0" example:"1467" doc:"Each visitor counts once per day of the site."`
 	Sessions      int64   `json:"sessions" minimum:"0" example:"2277"`
 	BounceRate    float64 `json:"bounce_rate" minimum:"0" maximum:"1" example:"0.705" doc:"Sessions of exactly one pageview and no custom event / sessions."`
-	AvgDuration   float64 `json:"avg_duration" minimum:"0" example:"241.3" doc:"Seconds from first to last event, mean over sessions."`
+	AvgDuration   float64 `json:"avg_duration" minimum:"0" example:"241.3" doc:"Mean duration of a session in seconds, from its first to its last event."`
 	ViewsPerVisit float64 `json:"views_per_visit" minimum:"0" example:"1.72" doc:"Pageviews / sessions."`
 }
 
 // statsChange is percent against the previous period.
 type statsChange struct {
-	Pageviews *float64 `json:"pageviews" example:"25" doc:"Percent; null when the previous period had none."`
-	Visitors  *float64 `json:"visitors" example:"12.5" doc:"Percent; null when the previous period had none."`
-	Sessions  *float64 `json:"sessions" example:"-3.1" doc:"Percent; null when the previous period had none."`
+	Pageviews *float64 `json:"pageviews" example:"25" doc:"Change in percent; null when the previous value is 0."`
+	Visitors  *float64 `json:"visitors" example:"12.5" doc:"Change in percent; null when the previous value is 0."`
+	Sessions  *float64 `json:"sessions" example:"-3.1" doc:"Change in percent; null when the previous value is 0."`
 }
 
 type statsSummary struct {
 	StatsMetrics
-	Previous *StatsMetrics `json:"previous,omitempty" doc:"Present with compare=true."`
-	Change   *statsChange  `json:"change,omitempty" doc:"Present with compare=true."`
+	Previous *StatsMetrics `json:"previous,omitempty" doc:"Only with compare=true."`
+	Change   *statsChange  `json:"change,omitempty" doc:"Only with compare=true."`
 }
 
 type statsBucket struct {
@@ -39,7 +39,7 @@ type statsBucket struct {
 type statsTimeseries struct {
 	Granularity string        `json:"granularity" enum:"hour,day,week,month" example:"day"`
 	Buckets     []statsBucket `json:"buckets" nullable:"false"`
-	Previous    []statsBucket `json:"previous,omitempty" nullable:"false" doc:"Present with compare=true."`
+	Previous    []statsBucket `json:"previous,omitempty" nullable:"false" doc:"Only with compare=true."`
 }
 
 type statsRow struct {
@@ -92,7 +92,7 @@ type statsEventProp struct {
 type statsEvents struct {
 	Events []statsEventCount `json:"events" nullable:"false"`
 	// A pointer, so that an event without properties shows an empty list.
-	Props *[]statsEventProp `json:"props,omitempty" nullable:"false" doc:"Present with name."`
+	Props *[]statsEventProp `json:"props,omitempty" nullable:"false" doc:"Only with the parameter name."`
 }
 
 type statsRealtime struct {

@@ -41,8 +41,8 @@ type OAuthProvider struct {
 
 // OAuthCode collects an outcome.
 type OAuthCode struct {
-	Code     string `json:"code" model:"required,min=1,max=128" doc:"From the parameter code of the address that the sign-in returned to." example:"PkLTXZ9CbBy6uCn0dYtX2jJ9mUo3ZsJ8mFjVn1yQ5rE"`
-	Verifier string `json:"code_verifier" model:"required,min=43,max=128" doc:"The secret whose SHA-256 was the code_challenge (RFC 7636)." example:"dBjftJeZ4CVP-mBF92K0uhbUJU1p1r_wW1gFWFOEjXk"`
+	Code     string `json:"code" model:"required,min=1,max=128" doc:"The value of the parameter code, with which the sign-in returned to redirect_to." example:"PkLTXZ9CbBy6uCn0dYtX2jJ9mUo3ZsJ8mFjVn1yQ5rE"`
+	Verifier string `json:"code_verifier" model:"required,min=43,max=128" doc:"The secret whose SHA-256 was sent as code_challenge (RFC 7636)." example:"dBjftJeZ4CVP-mBF92K0uhbUJU1p1r_wW1gFWFOEjXk"`
 }
 
 type listOAuthProvidersOutput struct {
@@ -50,27 +50,27 @@ type listOAuthProvidersOutput struct {
 }
 
 type startOAuthInput struct {
-	Provider      string `path:"provider" maxLength:"32" doc:"One of those that /api/auth/oauth/providers lists." example:"google"`
-	RedirectTo    string `query:"redirect_to" maxLength:"2048" doc:"Where to return to with a one-time code, exactly as configured in WAYPOST_OAUTH_RETURN_URLS. Without it the callback answers the tokens itself."`
-	CodeChallenge string `query:"code_challenge" maxLength:"128" doc:"Needed with redirect_to: the base64url SHA-256 (S256 of RFC 7636) of a secret that only the collector of the code knows."`
-	Browser       string `cookie:"__Host-waypost_oauth" doc:"Set by an earlier start in the same browser."`
-	PlainBrowser  string `cookie:"waypost_oauth" doc:"The same where the service's own URL is http."`
+	Provider      string `path:"provider" maxLength:"32" doc:"One of the providers that /api/auth/oauth/providers lists." example:"google"`
+	RedirectTo    string `query:"redirect_to" maxLength:"2048" doc:"Where the sign-in returns to with a one-time code, exactly as configured in WAYPOST_OAUTH_RETURN_URLS. Without it, the callback itself answers with the tokens."`
+	CodeChallenge string `query:"code_challenge" maxLength:"128" doc:"Required with redirect_to: the base64url SHA-256 (S256 of RFC 7636) of a secret. Only the program that will exchange the code knows this secret."`
+	Browser       string `cookie:"__Host-waypost_oauth" doc:"The cookie that an earlier start set in the same browser."`
+	PlainBrowser  string `cookie:"waypost_oauth" doc:"The same cookie where the service's own URL is http."`
 }
 
 type startOAuthOutput struct {
 	Location     string      `header:"Location" doc:"The provider's page." example:"https://accounts.google.com/o/oauth2/v2/auth?state=..."`
-	CacheControl string      `header:"Cache-Control" doc:"Each sign-in is its own." example:"no-store"`
-	Cookie       http.Cookie `header:"Set-Cookie" doc:"Ties the answer to this browser." example:"__Host-waypost_oauth=...; Path=/; Max-Age=600; HttpOnly; Secure; SameSite=Lax"`
+	CacheControl string      `header:"Cache-Control" doc:"Each sign-in is different, so the answer must not be stored." example:"no-store"`
+	Cookie       http.Cookie `header:"Set-Cookie" doc:"Ties the provider's answer to this browser." example:"__Host-waypost_oauth=...; Path=/; Max-Age=600; HttpOnly; Secure; SameSite=Lax"`
 }
 
 type finishOAuthInput struct {
-	Provider     string `path:"provider" maxLength:"32" doc:"Whose answer it is." example:"google"`
-	State        string `query:"state" maxLength:"512" doc:"As the service sent it."`
-	Code         string `query:"code" maxLength:"4096" doc:"The provider's code, when somebody agreed."`
-	Error        string `query:"error" maxLength:"512" doc:"The provider's error, when nobody did."`
-	Issuer       string `query:"iss" maxLength:"2048" doc:"Who answers (RFC 9207)."`
-	Browser      string `cookie:"__Host-waypost_oauth" doc:"Set by start."`
-	PlainBrowser string `cookie:"waypost_oauth" doc:"The same where the service's own URL is http."`
+	Provider     string `path:"provider" maxLength:"32" doc:"The provider that answers." example:"google"`
+	State        string `query:"state" maxLength:"512" doc:"The state that the service sent to the provider."`
+	Code         string `query:"code" maxLength:"4096" doc:"The provider's code, if the person agreed."`
+	Error        string `query:"error" maxLength:"512" doc:"The provider's error, if the person did not agree."`
+	Issuer       string `query:"iss" maxLength:"2048" doc:"The issuer that answers (RFC 9207)."`
+	Browser      string `cookie:"__Host-waypost_oauth" doc:"The cookie that the start of the sign-in set."`
+	PlainBrowser string `cookie:"waypost_oauth" doc:"The same cookie where the service's own URL is http."`
 }
 
 // finishOAuthOutput has headers that finishOperation describes status by status.
@@ -94,7 +94,7 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 		Method:      http.MethodGet,
 		Path:        "/api/auth/oauth/providers",
 		Summary:     "List sign-in providers",
-		Description: "The outside providers that are set up here, all on one page.",
+		Description: "The providers that are set up on this service, all on one page.",
 	}, public()), func(context.Context, *struct{}) (*listOAuthProvidersOutput, error) {
 		return &listOAuthProvidersOutput{Body: newWhole(s.Providers(), func(p *oauth.Provider) OAuthProvider {
 			return OAuthProvider{Name: p.Name, Title: p.Title, StartURL: baseURL + "/api/auth/oauth/" + p.Name + "/start"}
@@ -106,7 +106,7 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 		Method:        http.MethodGet,
 		Path:          "/api/auth/oauth/{provider}/start",
 		Summary:       "Sign in with a provider",
-		Description:   "For browsers: sets a cookie and goes to the provider, which comes back to the callback within ten minutes.",
+		Description:   "For browsers: sets a cookie and redirects to the provider, which must send the browser back to the callback within ten minutes.",
 		DefaultStatus: http.StatusFound,
 	}, public(), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange), export.Variant{Status: []int{http.StatusFound, http.StatusNotFound}}),
 		func(ctx context.Context, in *startOAuthInput) (*startOAuthOutput, error) {
@@ -138,9 +138,9 @@ func registerExchange(a huma.API, s OAuthService) {
 		OperationID: "exchange-oauth-code",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/oauth/exchange",
-		Summary:     "Collect a provider's sign-in",
-		Description: "Turns the one-time code that a sign-in returned to `redirect_to` with into tokens: no token ever travels in a URL. " +
-			"The code is good for five minutes. After `email_exists_link_required` it still is, for `POST /api/auth/identities`.",
+		Summary:     "Exchange the code of a provider's sign-in",
+		Description: "Exchanges the one-time code, with which a sign-in returned to `redirect_to`, for tokens: no token ever travels in a URL. " +
+			"The code is valid for five minutes. After the error `email_exists_link_required` it can still be used for `POST /api/auth/identities`.",
 	}, public(), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrNoAddress, account.ErrBusy), export.Variant{Status: []int{http.StatusOK, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*signInOutput, error) {
 			c := in.Body.Value()
@@ -162,17 +162,17 @@ func finishOperation(a huma.API) huma.Operation {
 		OperationID: "finish-oauth-login",
 		Method:      http.MethodGet,
 		Path:        "/api/auth/oauth/{provider}/callback",
-		Summary:     "Come back from a provider",
-		Description: "Where a provider sends the browser. A sign-in that began with `redirect_to` goes on there, with the parameter " +
-			"`code` or `error`; any other is answered as `POST /api/auth/login` is.",
+		Summary:     "Return from a provider",
+		Description: "The provider sends the browser here. A sign-in that was started with `redirect_to` is redirected there, with the parameter " +
+			"`code` or `error`. Any other sign-in gets the same answer as from `POST /api/auth/login`.",
 		Responses: map[string]*huma.Response{
 			"200": {
-				Description: "The sign-in of one that began without redirect_to.",
+				Description: "The answer to a sign-in that was started without redirect_to.",
 				Headers:     map[string]*huma.Param{"Cache-Control": text("no-store")},
 				Content:     map[string]*huma.MediaType{"application/json": {Schema: schema}},
 			},
 			"302": {
-				Description: "On to redirect_to.",
+				Description: "A redirect to redirect_to.",
 				Headers:     map[string]*huma.Param{"Location": text("https://app.example/signed-in?code=..."), "Cache-Control": text("no-store")},
 			},
 		},

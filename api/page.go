@@ -10,17 +10,17 @@ import (
 // Page is embedded in the input of every list. It is exported because Huma passes
 // over embedded fields that are not.
 type Page struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Rows in one answer."`
-	Cursor string `query:"cursor" doc:"Where to go on: meta.next_cursor of the previous answer."`
-	Total  bool   `query:"total" doc:"Also count all rows that match."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"The maximum number of rows in the answer."`
+	Cursor string `query:"cursor" doc:"Where to continue: meta.next_cursor of the previous answer."`
+	Total  bool   `query:"total" doc:"Also count all matching rows."`
 }
 
 // listMeta describes one page of a list.
 type listMeta struct {
 	Limit      int    `json:"limit" minimum:"1" example:"20"`
 	HasMore    bool   `json:"has_more" example:"false"`
-	NextCursor string `json:"next_cursor" example:"" doc:"Pass as cursor for the next page; empty on the last."`
-	Total      *int64 `json:"total,omitempty" doc:"All rows that match; present with total=true."`
+	NextCursor string `json:"next_cursor" example:"" doc:"Pass this as cursor for the next page. Empty on the last page."`
+	Total      *int64 `json:"total,omitempty" doc:"The number of all matching rows; only with total=true."`
 }
 
 // list is the envelope of many.
@@ -32,7 +32,7 @@ type list[T any] struct {
 // single is the envelope of one.
 type single[T any] struct {
 	Data    T      `json:"data"`
-	Message string `json:"message" doc:"What happened, for people." example:"Done."`
+	Message string `json:"message" doc:"What happened, as a sentence for people." example:"Done."`
 }
 
 // newList makes the envelope of a page from up to limit+1 rows: the extra one
@@ -77,7 +77,7 @@ func decodeCursor(cursor string, position any) error {
 	}
 	// Members of another list, or none, would decode to a zero position.
 	if err != nil || encodeCursor(position) != cursor {
-		return fault.Validation(map[string]string{"query.cursor": "Not a cursor of this list; leave it out to start from the newest."})
+		return fault.Validation(map[string]string{"query.cursor": "This is not a cursor of this list; leave it out to start from the newest."})
 	}
 	return nil
 }

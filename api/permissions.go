@@ -121,7 +121,7 @@ func DescribePermissions(doc *huma.OpenAPI, shown func(path string) bool) {
 	}
 }
 
-const permissionText = `**Permissions.** Who may call what. An API token acts as its owner, so it needs the scopes of its
-column and its owner the role; where the column is empty, no API token will do. The scopes named after "others'" are needed for
-others' accounts, and to change a role or who is active, the owner's included. What an operation does with somebody's own
-things and with others' is in its description.`
+const permissionText = `**Permissions.** The table says who may call which operation. An API token acts as its owner: the token needs the scopes in its
+column, and its owner needs the role. Where the column is empty, API tokens are not accepted. The scopes after "others'" are needed for
+other people's accounts, and to change anybody's role or ` + "`active`" + `, the owner's included. Each operation's description says whether it
+treats your own things and other people's differently.`

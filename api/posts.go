@@ -29,7 +29,7 @@ type listPostsInput struct {
 	Page
 	Query    string `query:"q" maxLength:"200" doc:"Text to find in title and body; case makes no difference." example:"engine"`
 	Tag      string `query:"tag" maxLength:"50" doc:"Only posts with exactly this tag." example:"notes"`
-	AuthorID int64  `query:"author_id" minimum:"1" doc:"Only posts of this account." example:"1"`
+	AuthorID int64  `query:"author_id" minimum:"1" doc:"Only posts by this account." example:"1"`
 }
 
 type listPostsOutput struct {
@@ -65,7 +65,7 @@ func (in *listPostsInput) filter() (content.Filter, error) {
 // Posts are the operations on posts.
 func Posts(s PostService) Resource {
 	return Resource{
-		Tag: "Posts", Area: "Content", Description: "Short texts with tags, by signed-in people.",
+		Tag: "Posts", Area: "Content", Description: "Short texts with tags, written by signed-in people.",
 		Models: []any{Post{}}, Aliases: []string{"/posts"},
 		Register: func(a huma.API) {
 			registerPosts(a, s)
@@ -150,7 +150,7 @@ func registerPost(a huma.API, s PostService) {
 		Method:      http.MethodGet,
 		Path:        "/api/posts/{id}",
 		Summary:     "Show a post",
-		Description: "One post, by whomever.",
+		Description: "One post, whoever wrote it.",
 	}, signedIn(), content.ErrNoPost), "postId"), func(ctx context.Context, in *PostInput) (*postOutput, error) {
 		post, err := s.FindPost(ctx, in.ID)
 		if err != nil {
@@ -164,7 +164,7 @@ func registerPost(a huma.API, s PostService) {
 		Method:        http.MethodDelete,
 		Path:          "/api/posts/{id}",
 		Summary:       "Delete a post",
-		Description:   "For its author, an `EDITOR` or an `ADMIN`; others who are signed in get 403, for they may read it.",
+		Description:   "Only the post's author, an `EDITOR` or an `ADMIN` may delete it. Others who are signed in get 403, not 404, because they may read the post.",
 		DefaultStatus: http.StatusNoContent,
 	}, signedIn(), content.ErrNoPost, content.ErrNotAuthor), "postId"), func(ctx context.Context, in *PostInput) (*struct{}, error) {
 		return nil, s.DeletePost(ctx, in.ID)
@@ -182,8 +182,8 @@ func registerPostUpdate(a huma.API, s PostService, method string) {
 		Method:      method,
 		Path:        "/api/posts/{id}",
 		Summary:     summary,
-		Description: "Takes the post in full or in part: absent fields stay. For its author, an `EDITOR` or an `ADMIN`; " +
-			"others who are signed in get 403, for they may read it.",
+		Description: "Takes the post in full or in part: absent fields keep their values. Only the post's author, an `EDITOR` or an `ADMIN` may change it. " +
+			"Others who are signed in get 403, not 404, because they may read the post.",
 	}, signedIn(), content.ErrNoPost, content.ErrNotAuthor), "postId"), func(ctx context.Context, in *updatePostInput) (*postOutput, error) {
 		post, err := s.UpdatePost(ctx, in.ID, in.change())
 		if err != nil {

@@ -10,27 +10,28 @@ import (
 	"github.com/waypost/waypost/internal/apidoc/export"
 )
 
-// Resource is a group of operations: all that the service and its description have
-// to know of it. Posts and the like make one; the list of them is in internal/app.
+// Resource is a group of operations, with everything that the service and its
+// description need to know about the group. Functions such as Posts make one; the list
+// of all resources is in internal/app.
 type Resource struct {
-	// Tag names the group in the description and the exports, Area the part of the
-	// API that it belongs to in menus. Description says what the group is about.
+	// Tag names the group in the description and the exports. Area names the part of
+	// the API under which menus show it. Description says what the group is about.
 	Tag, Area, Description string
 	// Models are structs whose schemas are described: one for answers, one to create,
 	// one to update.
 	Models []any
-	// Aliases are beginnings of paths under which it answers without /api too, such
-	// as "/posts". They are in no description.
+	// Aliases are prefixes of paths under which the operations also answer without
+	// /api, such as "/posts". The description leaves them out.
 	Aliases []string
-	// Register adds the operations. Those that name no tag of their own get Tag.
+	// Register adds the operations. Operations without a tag of their own get Tag.
 	Register func(huma.API)
-	// Routes adds handlers that are no Huma operations; nil for none.
+	// Routes adds handlers that are not Huma operations; nil for none.
 	Routes func(chi.Router)
-	// Webhooks are what others send here.
+	// Webhooks are the deliveries that others send to these operations.
 	Webhooks []apidoc.Webhook
-	// Schemes are the security schemes of these operations alone, by name.
+	// Schemes are security schemes that only these operations use, by name.
 	Schemes map[string]*huma.SecurityScheme
-	// Variables are what people fill in before they run an exported collection.
+	// Variables are values that people fill in before they run an exported collection.
 	Variables []export.Variable
 }
 

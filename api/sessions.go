@@ -23,14 +23,14 @@ type SessionService interface {
 
 // Session is a sign-in as its account sees it.
 type Session struct {
-	ID         string    `json:"id" doc:"The access tokens' sid." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
-	Current    bool      `json:"current" doc:"The session that asks." example:"true"`
-	Methods    []string  `json:"methods" nullable:"false" doc:"How it was opened: pwd (password), fed (another provider), otp (one-time code), recovery (recovery code)." example:"pwd,otp"`
-	Address    string    `json:"address" doc:"The network address that signed in; empty when unknown." example:"203.0.113.7"`
-	UserAgent  string    `json:"user_agent" doc:"The program that signed in, in its own words." example:"Waypost-iOS/3.2"`
-	CreatedAt  time.Time `json:"created_at" doc:"When it was opened." example:"2026-01-02T15:04:05Z"`
-	LastUsedAt time.Time `json:"last_used_at" doc:"When it was last given tokens." example:"2026-01-02T16:04:05Z"`
-	ExpiresAt  time.Time `json:"expires_at" doc:"When it ends whatever happens." example:"2026-02-01T15:04:05Z"`
+	ID         string    `json:"id" doc:"The value of sid in the session's access tokens." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
+	Current    bool      `json:"current" doc:"True for the session that sends this request." example:"true"`
+	Methods    []string  `json:"methods" nullable:"false" doc:"How the session was opened: pwd (password), fed (another provider), otp (one-time code), recovery (recovery code)." example:"pwd,otp"`
+	Address    string    `json:"address" doc:"The network address of the sign-in; empty when unknown." example:"203.0.113.7"`
+	UserAgent  string    `json:"user_agent" doc:"The User-Agent header of the program that signed in." example:"Waypost-iOS/3.2"`
+	CreatedAt  time.Time `json:"created_at" doc:"When the session was opened." example:"2026-01-02T15:04:05Z"`
+	LastUsedAt time.Time `json:"last_used_at" doc:"When the session last got tokens." example:"2026-01-02T16:04:05Z"`
+	ExpiresAt  time.Time `json:"expires_at" doc:"When the session ends at the latest." example:"2026-02-01T15:04:05Z"`
 }
 
 func toSession(s account.Session) Session {
@@ -59,10 +59,10 @@ func registerSessions(a huma.API, s SessionService) {
 		OperationID: "list-sessions",
 		Method:      http.MethodGet,
 		Path:        "/api/auth/sessions",
-		Summary:     "List one's sessions",
-		Description: "Sign-ins that still hold, newest first, page by page.",
+		Summary:     "List your sessions",
+		Description: "Your sessions that have not ended, newest first, page by page.",
 	}, inPerson()),
-		export.Variant{Name: "administrator", Summary: "List one's sessions"},
+		export.Variant{Name: "administrator", Summary: "List your sessions"},
 		export.Variant{
 			Name: "member", Summary: "List the new account's sessions", Order: orderMemberSessions,
 			Credential: memberToken, Capture: map[string]string{"sessionId": "/data/1/id"}, // not that which asks
@@ -97,8 +97,8 @@ func registerSessionEnds(a huma.API, s SessionService) {
 		OperationID:   "end-session",
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/sessions/{id}",
-		Summary:       "End one of one's sessions",
-		Description:   "Its tokens end at once. It may be the session that asks.",
+		Summary:       "End one of your sessions",
+		Description:   "The session's tokens end at once. You may end the session that sends this request.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().whileEnrolling(), account.ErrNoSession), export.Variant{
 		Order: orderEndSession, Credential: memberToken, Parameters: map[string]string{"id": "{{sessionId}}"},
@@ -114,8 +114,8 @@ func registerSessionEnds(a huma.API, s SessionService) {
 		OperationID:   "end-all-sessions",
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/sessions",
-		Summary:       "End all of one's sessions",
-		Description:   "Signs out everywhere, here too.",
+		Summary:       "End all your sessions",
+		Description:   "Signs you out everywhere, including the session that sends this request.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().whileEnrolling()), export.Variant{Order: orderEndSessions, Credential: memberToken}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		return nil, s.EndSessions(ctx)

@@ -21,9 +21,9 @@ type DropCounts interface {
 }
 
 type siteDrop struct {
-	Day    string `json:"day" format:"date" doc:"The site's day on which they arrived." example:"2026-01-02"`
-	Reason string `json:"reason" enum:"bot,unknown_host,do_not_track,validation_failed,too_old,in_future,rate_limited" doc:"Why they were not counted." example:"bot"`
-	Count  int64  `json:"count" minimum:"1" doc:"How many hits and reported events." example:"12"`
+	Day    string `json:"day" format:"date" doc:"The site's day on which the hits arrived." example:"2026-01-02"`
+	Reason string `json:"reason" enum:"bot,unknown_host,do_not_track,validation_failed,too_old,in_future,rate_limited" doc:"Why the hits were not counted." example:"bot"`
+	Count  int64  `json:"count" minimum:"1" doc:"The number of hits and reported events." example:"12"`
 }
 
 type listSiteDropsOutput struct {
@@ -40,11 +40,11 @@ func registerSiteDrops(a huma.API, sites SiteAdmin, s DropCounts) {
 		OperationID: "list-site-drops",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/sites/{id}/drops",
-		Summary:     "What was not counted, and why",
-		Description: "Hits that were not counted, by the site's day and the reason, newest day first, page by page. " +
-			"`bot`: an automated client. `unknown_host`: a page that is not the site's. `do_not_track`: the visitor sent DNT or GPC. " +
-			"`validation_failed`: a field breaks a rule. `too_old`, `in_future`: the time of an event that a server reported. " +
-			"`rate_limited`: one of too many hits, answered 429; these are written down every few seconds, so that a crash may lose some.",
+		Summary:     "List hits that were not counted",
+		Description: "How many hits were not counted, by the site's day and the reason, newest day first, page by page. " +
+			"`bot`: the client is automated. `unknown_host`: the page's host is not the site's. `do_not_track`: the visitor sent DNT or GPC. " +
+			"`validation_failed`: a field breaks a rule. `too_old`, `in_future`: a server reported an event whose time is out of bounds. " +
+			"`rate_limited`: there were too many hits, and this one was answered 429; these counts are written every few seconds, so a crash may lose some.",
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteDropsOutput, error) {
 		after, err := dropPosition(in.Cursor)
 		if err != nil {
@@ -78,7 +78,7 @@ func dropPosition(cursor string) (*stats.DropPosition, error) {
 	}
 	day, err := time.Parse(time.DateOnly, c.Day)
 	if err != nil {
-		return nil, fault.Validation(map[string]string{"query.cursor": "Not a cursor of this list."})
+		return nil, fault.Validation(map[string]string{"query.cursor": "This is not a cursor of this list."})
 	}
 	return &stats.DropPosition{Day: day, Reason: c.Reason}, nil
 }

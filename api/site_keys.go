@@ -44,13 +44,13 @@ func (in *SiteKeyInput) ids() (siteID, keyID uuid.UUID, err error) {
 
 type rotateSiteKeyInput struct {
 	SiteKeyInput
-	Grace int `query:"grace" minimum:"0" maximum:"2592000" default:"86400" doc:"For how many seconds the old key still works; 0 ends it at once." example:"3600"`
+	Grace int `query:"grace" minimum:"0" maximum:"2592000" default:"86400" doc:"For how many seconds the old key still works. 0 ends it at once." example:"3600"`
 }
 
 // newSiteKeyOutput carries a secret.
 type newSiteKeyOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"The answer carries a secret, so nothing may keep it." example:"no-store"`
-	Location     string `header:"Location" doc:"The key, to be revoked." example:"/api/admin/sites/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10/keys/01968a3e-8d40-7a52-8f66-2a7b8c9d0e1f"`
+	CacheControl string `header:"Cache-Control" doc:"The answer contains a secret, so it must not be stored." example:"no-store"`
+	Location     string `header:"Location" doc:"The path of the key; DELETE revokes it." example:"/api/admin/sites/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10/keys/01968a3e-8d40-7a52-8f66-2a7b8c9d0e1f"`
 	Body         single[newSiteAPIKey]
 }
 
@@ -77,7 +77,7 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/sites/{id}/keys",
 		Summary:     "List a site's secret keys",
-		Description: "Keys without their secrets, retired ones included, newest first, page by page.",
+		Description: "The site's keys without their secrets, including retired keys, newest first, page by page.",
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteKeysOutput, error) {
 		var c idCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -102,8 +102,8 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 		OperationID:   "create-site-key",
 		Method:        http.MethodPost,
 		Path:          "/api/admin/sites/{id}/keys",
-		Summary:       "Make a secret key of a site",
-		Description:   "The secret is in this answer and nowhere else: only its hash is stored.",
+		Summary:       "Create a secret key for a site",
+		Description:   "The secret is only in this answer, because only its hash is stored.",
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin), site.ErrNoSite), export.Variant{
 		Parameters: map[string]string{"id": "{{siteId}}"}, Body: map[string]any{"name": "reporter", "scope": "ingest"},
@@ -118,7 +118,7 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 		if err != nil {
 			return nil, within("body", err)
 		}
-		return newKeyOutput(key, secret, "Key made. Keep it: it is shown this once."), nil
+		return newKeyOutput(key, secret, "Key created. Keep it: it is shown only this once."), nil
 	})
 
 	registerSiteKeyEnds(a, s)
@@ -132,7 +132,7 @@ func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
 		Method:        http.MethodPost,
 		Path:          "/api/admin/sites/{id}/keys/{kid}/rotate",
 		Summary:       "Replace a secret key of a site",
-		Description:   "Makes a key with the same name and scope. The old one goes on working for a period of grace, by default a day.",
+		Description:   "Creates a key with the same name and scope. The old key keeps working for a grace period, by default a day.",
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin), site.ErrNoKey, site.ErrRetired), exportedKey), func(ctx context.Context, in *rotateSiteKeyInput) (*newSiteKeyOutput, error) {
 		siteID, keyID, err := in.ids()
@@ -143,7 +143,7 @@ func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
 		if err != nil {
 			return nil, within("query", err)
 		}
-		return newKeyOutput(key, secret, "Key replaced. Keep the new one: it is shown this once."), nil
+		return newKeyOutput(key, secret, "Key replaced. Keep the new one: it is shown only this once."), nil
 	})
 
 	huma.Register(a, exported(access(huma.Operation{

@@ -51,7 +51,7 @@ type siteOutput struct {
 }
 
 type createdSiteOutput struct {
-	Location string `header:"Location" doc:"Where the site is." example:"/api/admin/sites/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	Location string `header:"Location" doc:"The path of the site." example:"/api/admin/sites/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
 	Body     single[Site]
 }
 
@@ -81,7 +81,7 @@ type SiteService interface {
 // Sites are the operations on sites.
 func Sites(s SiteService, e SiteEraser, d DropCounts) Resource {
 	return Resource{
-		Tag: "Sites", Area: "Statistics", Description: "The sites that are counted, their keys, and what was not counted.",
+		Tag: "Sites", Area: "Statistics", Description: "The sites whose traffic is counted, their keys, and the hits that were not counted.",
 		Register: func(a huma.API) {
 			registerSites(a, s, e)
 			registerSiteKeys(a, s, s)
@@ -99,7 +99,7 @@ func registerSites(a huma.API, s SiteAdmin, e SiteEraser) {
 		Method:        http.MethodDelete,
 		Path:          "/api/admin/sites/{id}",
 		Summary:       "Delete a site",
-		Description:   "The site and its keys are gone at once; a job erases everything that was counted. This can't be undone.",
+		Description:   "The site and its keys are gone at once; a job then erases all of its statistics. This can't be undone.",
 		DefaultStatus: http.StatusNoContent,
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *SiteInput) (*struct{}, error) {
 		id, err := in.siteID()
@@ -158,7 +158,7 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 		Method:        http.MethodPost,
 		Path:          "/api/admin/sites",
 		Summary:       "Create a site",
-		Description:   "Makes a site with a public key for its pages. To read its statistics, make a secret key as well.",
+		Description:   "Creates a site with a public key for its pages. To read its statistics, create a secret key as well.",
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin)), export.Variant{
 		Order: orderSite, Capture: map[string]string{"siteId": "/data/id"},

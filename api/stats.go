@@ -25,7 +25,7 @@ type StatsService interface {
 // Statistics are the operations that count and read a site's traffic.
 func Statistics(s StatsService, c Collection) Resource {
 	return Resource{
-		Tag: "Statistics", Area: "Statistics", Description: "A site's traffic: counted without cookies, read with the site's secret key.",
+		Tag: "Statistics", Area: "Statistics", Description: "A site's traffic, counted without cookies and read with the site's secret key.",
 		Register: func(a huma.API) {
 			registerStats(a, s)
 			registerCollectBatch(a, c.Batches)
@@ -60,7 +60,7 @@ func registerStatsTotals(a huma.API, s StatsService) {
 			"Without `granularity`: up to 48 hours by hour, 90 days by day, 730 days by week, else by month."),
 		func(ctx context.Context, in *struct {
 			TableInput
-			Granularity string `query:"granularity" enum:"hour,day,week,month" doc:"Width of a bucket; at most 10,000 buckets."`
+			Granularity string `query:"granularity" enum:"hour,day,week,month" doc:"Width of a bucket. A range may have at most 10,000 buckets."`
 		}) (*statsOutput[tabular[statsTimeseries]], error) {
 			answer, err := s.Timeseries(ctx, in.query(ctx), stats.Granularity(in.Granularity))
 			return newTableOutput(in.Format, newStatsTimeseries(answer), err)
@@ -126,7 +126,7 @@ func registerStatsEvents(a huma.API, s StatsService) {
 		"Events sent by `waypost.track(name, props)`. With `name`, also the properties of that event."),
 		func(ctx context.Context, in *struct {
 			TableInput
-			Name string `query:"name" example:"signup" doc:"An event whose properties are wanted too."`
+			Name string `query:"name" example:"signup" doc:"Also return the properties of this event."`
 		}) (*statsOutput[tabular[statsEvents]], error) {
 			answer, err := s.CustomEvents(ctx, in.query(ctx), in.Name)
 			return newTableOutput(in.Format, newStatsEvents(answer), err)
@@ -145,7 +145,7 @@ func statsOperation(name, summary, description string) huma.Operation {
 		// no boolean, while such a value only leaves the comparison off.
 		Parameters: []*huma.Param{{
 			Name: "compare", In: "query",
-			Description: "`true` adds the preceding period of equal length to the summary and the timeseries; any other value does not.",
+			Description: "`true` adds the preceding period of equal length to the summary and the timeseries; any other value has no effect.",
 			Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
 		}, filterParameter()},
 	}, siteKey(), stats.ErrTooExpensive)
@@ -155,9 +155,9 @@ func statsOperation(name, summary, description string) huma.Operation {
 // parameter has no effect accept it all the same, and refuse the same values.
 // Exported because Huma reads no parameters from an unexported embedded struct.
 type StatsInput struct {
-	From    string `query:"from" example:"2026-01-01" doc:"Start of the range: a date of the site's time zone, or an RFC 3339 timestamp (inclusive). Without from and to: the last 30 days."`
-	To      string `query:"to" example:"2026-01-31" doc:"End of the range: a date (that whole day belongs to it), or an RFC 3339 timestamp (exclusive). At most 10 years after from."`
-	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most rows in each list of a breakdown."`
+	From    string `query:"from" example:"2026-01-01" doc:"Start of the range: a date in the site's time zone, or an RFC 3339 timestamp (inclusive). Without from and to, the range is the last 30 days."`
+	To      string `query:"to" example:"2026-01-31" doc:"End of the range: a date in the site's time zone (that whole day belongs to the range), or an RFC 3339 timestamp (exclusive). At most 10 years after from."`
+	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The maximum number of rows in each list of a breakdown."`
 	Compare string `query:"compare" hidden:"true"`
 
 	filters stats.Filters
@@ -166,7 +166,7 @@ type StatsInput struct {
 // TableInput is that of answers that come as a table as well.
 type TableInput struct {
 	StatsInput
-	Format string `query:"format" enum:"json,csv" default:"json" doc:"csv: the same rows as a table, for spreadsheets."`
+	Format string `query:"format" enum:"json,csv" default:"json" doc:"csv returns the same rows as a table, for spreadsheets."`
 }
 
 // Resolve refuses parameters that are there but empty, which Huma takes for

@@ -20,9 +20,9 @@ func filterParameter() *huma.Param {
 	explode := true
 	return &huma.Param{
 		Name: "filter", In: "query", Style: "deepObject", Explode: &explode,
-		Description: "Counts only what matches: `filter[country]=PT`, `filter[path]=/blog/*`. `*` stands for any text, everything else for itself. " +
-			"Several filters must all match; one given several times, up to 20, must match once. " +
-			"Counted are the events that match `path` and `event` and whose session matches the rest; and, whole, the sessions that match the rest and in which such an event happened.",
+		Description: "Counts only matching traffic: `filter[country]=PT`, `filter[path]=/blog/*`. `*` stands for any text, every other character for itself. " +
+			"Several filters must all match. If one filter is given several times (up to 20), one of its values must match. " +
+			"An event counts if it matches `path` and `event` and its session matches the other filters. A session counts, as a whole, if it matches the other filters and such an event happened in it.",
 		Schema:  &huma.Schema{Type: huma.TypeObject, Properties: properties, AdditionalProperties: false},
 		Example: map[string]any{"country": "PT"},
 	}
@@ -39,7 +39,7 @@ func readFilters(query url.Values) (stats.Filters, []error) {
 		}
 		field, ok := strings.CutSuffix(rest, "]")
 		if !ok || !slices.Contains(stats.AllFilters(), stats.Filter(field)) {
-			errs = append(errs, &huma.ErrorDetail{Location: "query." + name, Message: "is no filter"})
+			errs = append(errs, &huma.ErrorDetail{Location: "query." + name, Message: "is not a filter"})
 			continue
 		}
 		if filters == nil {

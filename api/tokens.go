@@ -26,26 +26,26 @@ type TokenService interface {
 
 // NewAPIToken is the body that makes an API token.
 type NewAPIToken struct {
-	Name      string     `json:"name" model:"required,line,nonblank,min=1,max=100" doc:"What it is for." example:"Nightly export"`
-	Scopes    []string   `json:"scopes" model:"required,min=1,max=4,dive,oneof=read write admin ai" doc:"What it may do, within its owner's role: read, write, and besides either admin for what is an ADMIN's alone; ai for language models." example:"read,write"`
-	ExpiresAt *time.Time `json:"expires_at" doc:"When it ends; left out or null for never." example:"2027-01-02T15:04:05Z"`
+	Name      string     `json:"name" model:"required,line,nonblank,min=1,max=100" doc:"What the token is for." example:"Nightly export"`
+	Scopes    []string   `json:"scopes" model:"required,min=1,max=4,dive,oneof=read write admin ai" doc:"What the token may do, within its owner's role: read, write, and in addition admin for operations that only an ADMIN may call; ai for language models." example:"read,write"`
+	ExpiresAt *time.Time `json:"expires_at" doc:"When the token expires. Leave it out, or send null, for never." example:"2027-01-02T15:04:05Z"`
 }
 
 // APIToken is an API token without its secret.
 type APIToken struct {
-	ID         uint64     `json:"id" doc:"Made by the server." example:"7"`
-	Name       string     `json:"name" doc:"What it is for." example:"Nightly export"`
-	Prefix     string     `json:"prefix" doc:"How the secret begins, to tell tokens apart." example:"wp_3Jk8sQ2m"`
-	Scopes     []string   `json:"scopes" nullable:"false" doc:"What it may do, within its owner's role." example:"read,write"`
-	CreatedAt  time.Time  `json:"created_at" doc:"When it was made." example:"2026-01-02T15:04:05Z"`
-	ExpiresAt  *time.Time `json:"expires_at" doc:"When it ends; null for never." example:"2027-01-02T15:04:05Z"`
-	LastUsedAt *time.Time `json:"last_used_at" doc:"When it was last used, to a minute; null for never." example:"2026-01-03T15:04:05Z"`
+	ID         uint64     `json:"id" doc:"Assigned by the server." example:"7"`
+	Name       string     `json:"name" doc:"What the token is for." example:"Nightly export"`
+	Prefix     string     `json:"prefix" doc:"The secret's first characters, to tell tokens apart." example:"wp_3Jk8sQ2m"`
+	Scopes     []string   `json:"scopes" nullable:"false" doc:"What the token may do, within its owner's role." example:"read,write"`
+	CreatedAt  time.Time  `json:"created_at" doc:"When the token was created." example:"2026-01-02T15:04:05Z"`
+	ExpiresAt  *time.Time `json:"expires_at" doc:"When the token expires; null for never." example:"2027-01-02T15:04:05Z"`
+	LastUsedAt *time.Time `json:"last_used_at" doc:"When the token was last used, exact to a minute; null for never." example:"2026-01-03T15:04:05Z"`
 }
 
 // issuedAPIToken also carries the secret.
 type issuedAPIToken struct {
 	APIToken
-	Token string `json:"token" doc:"The secret, shown this once." example:"wp_3Jk8sQ2mY0b3BhcXVl"`
+	Token string `json:"token" doc:"The secret, shown only this once." example:"wp_3Jk8sQ2mY0b3BhcXVl"`
 }
 
 func toAPIToken(t account.APIToken) APIToken {
@@ -64,8 +64,8 @@ type listTokensOutput struct {
 }
 
 type newTokenOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"The answer carries a secret, so nothing may keep it." example:"no-store"`
-	Location     string `header:"Location" doc:"The token, to be revoked." example:"/api/auth/tokens/7"`
+	CacheControl string `header:"Cache-Control" doc:"The answer contains a secret, so it must not be stored." example:"no-store"`
+	Location     string `header:"Location" doc:"The path of the token; DELETE revokes it." example:"/api/auth/tokens/7"`
 	Body         single[issuedAPIToken]
 }
 
@@ -81,7 +81,7 @@ type tokenInput struct {
 func APITokens(s TokenService) Resource {
 	return Resource{
 		Tag: "API tokens", Area: "Accounts",
-		Description: "Credentials for bots, which act for their owner within the owner's role and their scopes.",
+		Description: "Credentials for bots. A token acts for its owner, within the owner's role and the token's scopes.",
 		Register:    func(a huma.API) { registerTokens(a, s) },
 	}
 }
@@ -91,8 +91,8 @@ func registerTokens(a huma.API, s TokenService) {
 		OperationID: "list-api-tokens",
 		Method:      http.MethodGet,
 		Path:        "/api/auth/tokens",
-		Summary:     "List one's API tokens",
-		Description: "Tokens that were not revoked, without their secrets, newest first, page by page.",
+		Summary:     "List your API tokens",
+		Description: "Your tokens that were not revoked, without their secrets, newest first, page by page.",
 	}, inPerson()), func(ctx context.Context, in *struct{ Page }) (*listTokensOutput, error) {
 		var c tokenCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -117,10 +117,10 @@ func registerTokenChanges(a huma.API, s TokenService) {
 		OperationID: "create-api-token",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/tokens",
-		Summary:     "Make an API token",
-		Description: "For bots: send it as `Authorization: Bearer wp_...`. The secret is in this answer and nowhere else, for only its hash is stored. " +
-			"It acts as you, within your role at the time of each request and its scopes: `read` for operations that change nothing, " +
-			"`write` for those that do, `admin` besides for those that are for an ADMIN alone, for others' accounts, and to change a role or who is active. Needs a sign-in of the last quarter of an hour.",
+		Summary:     "Create an API token",
+		Description: "For bots: send the token as `Authorization: Bearer wp_...`. The secret is only in this answer, because only its hash is stored. " +
+			"The token acts as you, within your role at the time of each request and within its scopes: `read` for operations that change nothing, " +
+			"`write` for operations that change something, and in addition `admin` for operations that only an ADMIN may call, for other people's accounts, and to change anybody's role or `active`. Needs a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
 	}, inPerson(), account.ErrReauthenticate, account.ErrManyAPITokens), export.Variant{
 		Body:    map[string]any{"expires_at": nil}, // that of the example will have passed one day
@@ -138,7 +138,7 @@ func registerTokenChanges(a huma.API, s TokenService) {
 		return &newTokenOutput{
 			CacheControl: "no-store",
 			Location:     "/api/auth/tokens/" + strconv.FormatInt(made.ID, 10),
-			Body:         single[issuedAPIToken]{Data: issuedAPIToken{toAPIToken(made), secret}, Message: "API token made. Keep it: it is shown this once."},
+			Body:         single[issuedAPIToken]{Data: issuedAPIToken{toAPIToken(made), secret}, Message: "API token created. Keep it: it is shown only this once."},
 		}, nil
 	})
 
@@ -147,7 +147,7 @@ func registerTokenChanges(a huma.API, s TokenService) {
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/tokens/{id}",
 		Summary:       "Revoke an API token",
-		Description:   "It ends at once.",
+		Description:   "The token stops working at once.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson(), account.ErrNoAPIToken), "apiTokenId"), func(ctx context.Context, in *tokenInput) (*struct{}, error) {
 		return nil, s.RevokeAPIToken(ctx, in.ID)

@@ -30,40 +30,40 @@ type TOTPCode struct {
 
 // SecondFactor proves a second factor.
 type SecondFactor struct {
-	Code string `json:"code" model:"required,min=1,max=64" doc:"The six digits that the authenticator application shows now, or a recovery code; spaces, hyphens and case make no difference." example:"492039"`
+	Code string `json:"code" model:"required,min=1,max=64" doc:"The six digits that the authenticator application shows now, or a recovery code. Spaces, hyphens and case make no difference." example:"492039"`
 }
 
 // SecondStep finishes a sign-in.
 type SecondStep struct {
-	MFAToken string `json:"mfa_token" model:"required,min=1,max=4096" doc:"As the first step answered it." example:"eyJhbGciOiJFUzI1NiIsInR5cCI6Im1mYStqd3QifQ.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"`
-	Code     string `json:"code" model:"required,min=1,max=64" doc:"The six digits that the authenticator application shows now, or a recovery code; spaces, hyphens and case make no difference." example:"492039"`
+	MFAToken string `json:"mfa_token" model:"required,min=1,max=4096" doc:"The mfa_token from the first step's answer." example:"eyJhbGciOiJFUzI1NiIsInR5cCI6Im1mYStqd3QifQ.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"`
+	Code     string `json:"code" model:"required,min=1,max=64" doc:"The six digits that the authenticator application shows now, or a recovery code. Spaces, hyphens and case make no difference." example:"492039"`
 }
 
 // DisableTwoFactor gives up a second factor.
 type DisableTwoFactor struct {
-	Password string `json:"password" model:"max=128" doc:"The account's password; an account without one leaves it out, and must have signed in within the last 15 minutes." example:"correct horse battery staple"`
+	Password string `json:"password" model:"max=128" doc:"The account's password. An account without one leaves it out, and must have signed in within the last 15 minutes." example:"correct horse battery staple"`
 	Code     string `json:"code" model:"required,min=1,max=64" doc:"The six digits that the authenticator application shows now, or a recovery code." example:"492039"`
 }
 
 // TOTPSetup is shown once.
 type TOTPSetup struct {
-	Secret string `json:"secret" doc:"For typing into an authenticator application, base32: SHA-1, six digits, 30 seconds." example:"JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
-	URI    string `json:"otpauth_uri" doc:"The same for opening in one." example:"otpauth://totp/Waypost:ada@example.com?algorithm=SHA1&digits=6&issuer=Waypost&period=30&secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
-	QRCode string `json:"qr_code" doc:"The same for scanning: a PNG as a data: URL." example:"data:image/png;base64,iVBORw0KGgo="`
+	Secret string `json:"secret" doc:"The secret in base32, for typing into an authenticator application: SHA-1, six digits, 30 seconds." example:"JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
+	URI    string `json:"otpauth_uri" doc:"The same secret as a link that opens an authenticator application." example:"otpauth://totp/Waypost:ada@example.com?algorithm=SHA1&digits=6&issuer=Waypost&period=30&secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
+	QRCode string `json:"qr_code" doc:"The same secret as a QR code for scanning: a PNG as a data: URL." example:"data:image/png;base64,iVBORw0KGgo="`
 }
 
 // RecoveryCodes are shown once.
 type RecoveryCodes struct {
-	Codes []string `json:"recovery_codes" nullable:"false" doc:"Ten codes, each good once in place of the application's." example:"[\"MZXW6Y-TBOJUW4-ZZAMRQ-GK3TU5\"]"`
+	Codes []string `json:"recovery_codes" nullable:"false" doc:"Ten codes. Each works once, in place of a code of the authenticator application." example:"[\"MZXW6Y-TBOJUW4-ZZAMRQ-GK3TU5\"]"`
 }
 
 type totpSetupOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"The answer carries a secret, so nothing may keep it." example:"no-store"`
+	CacheControl string `header:"Cache-Control" doc:"The answer contains a secret, so it must not be stored." example:"no-store"`
 	Body         single[TOTPSetup]
 }
 
 type recoveryCodesOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"The answer carries secrets, so nothing may keep it." example:"no-store"`
+	CacheControl string `header:"Cache-Control" doc:"The answer contains secrets, so it must not be stored." example:"no-store"`
 	Body         single[RecoveryCodes]
 }
 
@@ -76,9 +76,9 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 		OperationID: "setup-two-factor",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/2fa/setup",
-		Summary:     "Begin two-factor authentication",
-		Description: "Makes a secret for an authenticator application (RFC 6238). It counts once a code of it was given to " +
-			"`POST /api/auth/2fa/enable`; until then a further call replaces it. Needs a sign-in within the last 15 minutes.",
+		Summary:     "Set up two-factor authentication",
+		Description: "Creates a secret for an authenticator application (RFC 6238). The secret takes effect when you send one of its codes to " +
+			"`POST /api/auth/2fa/enable`; until then another call replaces it. Needs a sign-in within the last 15 minutes.",
 	}, inPerson().whileEnrolling(), account.ErrReauthenticate, account.ErrTOTPEnabled), export.Variant{
 		Order: orderSetupTOTP, Credential: memberToken, Capture: map[string]string{"totpSecret": "/data/secret"},
 	}),
@@ -97,7 +97,7 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/2fa/enable",
 		Summary:     "Turn two-factor authentication on",
-		Description: "Takes a first code, ends the account's other sessions and answers ten recovery codes.",
+		Description: "Takes a first code, ends the account's other sessions, and answers with ten recovery codes.",
 	}, inPerson().whileEnrolling(), account.ErrTOTPInvalid, account.ErrTOTPNotSetUp, account.ErrTOTPEnabled), export.Variant{
 		Order: orderEnableTOTP, Credential: memberToken,
 		TOTP: &export.TOTP{Secret: "totpSecret", Code: "totpCode"}, Body: map[string]any{"code": "{{totpCode}}"},
@@ -108,7 +108,7 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 			if err != nil {
 				return nil, err
 			}
-			return newRecoveryCodesOutput(codes, "Two-factor authentication is on. Keep these codes where you keep no password."), nil
+			return newRecoveryCodesOutput(codes, "Two-factor authentication is on. Keep these codes, but not where you keep your password."), nil
 		})
 
 	registerSecondStep(a, s)
@@ -121,7 +121,7 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		Method:        http.MethodPost,
 		Path:          "/api/auth/2fa/disable",
 		Summary:       "Turn two-factor authentication off",
-		Description:   "Needs the password and a code, and voids the recovery codes. An administrator can't where it is required of administrators.",
+		Description:   "Needs the password and a code, and voids the recovery codes. Administrators can't turn it off where the service requires it of administrators.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson(), account.ErrReauthenticate, account.ErrTOTPInvalid, account.ErrTOTPDisabled, account.ErrTwoFactorRequired, errThrottled, account.ErrBusy), export.Variant{
 		Order: orderDisableTOTP, Credential: memberToken,
@@ -138,8 +138,8 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		OperationID: "renew-recovery-codes",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/2fa/recovery-codes",
-		Summary:     "New recovery codes",
-		Description: "Voids the recovery codes and answers ten new ones.",
+		Summary:     "Replace the recovery codes",
+		Description: "Voids the recovery codes and answers with ten new ones.",
 	}, inPerson(), account.ErrTOTPInvalid, account.ErrTOTPDisabled, errThrottled), export.Variant{
 		Order: orderRecoveryCodes, Credential: memberToken,
 		Body: map[string]any{"code": "{{nextRecoveryCode}}"}, Capture: map[string]string{"recoveryCode": "/data/recovery_codes/0"},
@@ -149,7 +149,7 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 			if err != nil {
 				return nil, err
 			}
-			return newRecoveryCodesOutput(codes, "The former codes are void."), nil
+			return newRecoveryCodesOutput(codes, "Here are new codes. The old ones no longer work."), nil
 		})
 }
 
@@ -159,8 +159,8 @@ func registerSecondStep(a huma.API, s TwoFactorService) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/2fa/verify",
 		Summary:     "Sign in, second step",
-		Description: "Takes the `mfa_token` of a first step and a code, opens a session and answers its tokens. A code works once. " +
-			"Ten failures in a row, over however many first steps, block further tries for a while.",
+		Description: "Takes the `mfa_token` of a first step and a code, opens a session and answers with its tokens. A code works once. " +
+			"Ten failures in a row, over any number of first steps, block further attempts for a while.",
 	}, public(), token.ErrChallenge, account.ErrTOTPInvalid, account.ErrInactive, errThrottled), export.Variant{
 		Order:   orderMemberSecondStep,
 		Body:    map[string]any{"mfa_token": "{{mfaToken}}", "code": "{{recoveryCode}}"},

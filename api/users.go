@@ -65,7 +65,7 @@ type listUsersInput struct {
 	Query  string         `query:"q" maxLength:"200" doc:"Text to find in the names and the e-mail address; case makes no difference." example:"ada"`
 	Role   string         `query:"role" enum:"ADMIN,EDITOR,USER" doc:"Only accounts with this role." example:"USER"`
 	Active optional[bool] `query:"active" doc:"Only active accounts, or only deactivated ones." example:"true"`
-	Sort   string         `query:"sort" enum:"created_at,-created_at,email,-email" default:"-created_at" doc:"Order; a minus turns it round."`
+	Sort   string         `query:"sort" enum:"created_at,-created_at,email,-email" default:"-created_at" doc:"The order; a leading minus reverses it."`
 }
 
 type listUsersOutput struct {
@@ -95,7 +95,7 @@ func (in *listUsersInput) filter() (account.Filter, error) {
 		return f, err
 	}
 	if c.Sort != in.Sort {
-		return f, fault.Validation(map[string]string{"query.cursor": "Made for another sort; leave it out to start anew."})
+		return f, fault.Validation(map[string]string{"query.cursor": "This cursor was made for another sort order; leave it out to start anew."})
 	}
 	f.After = &account.Position{CreatedAt: c.CreatedAt, EmailKey: c.Email, ID: c.ID}
 	return f, nil
@@ -144,8 +144,8 @@ func registerUser(a huma.API, s UserService) {
 		OperationID:   "create-user",
 		Method:        http.MethodPost,
 		Path:          "/api/users",
-		Summary:       "Make somebody an account",
-		Description:   "Makes an account without a password and mails a link, good for seven days, to set one.",
+		Summary:       "Create an account for somebody",
+		Description:   "Creates an account without a password, and mails a link for setting one, which is valid for seven days.",
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin), account.ErrEmailTaken), export.Variant{
 		Body: map[string]any{"email": "ada+{{$guid}}@example.com"}, Capture: map[string]string{"userId": "/data/id"},
@@ -155,7 +155,7 @@ func registerUser(a huma.API, s UserService) {
 		if err != nil {
 			return nil, within("body", err)
 		}
-		return createdUser(u, "Account made. A mail with a link to set a password is on its way."), nil
+		return createdUser(u, "Account created. A mail with a link for setting a password is on its way."), nil
 	})
 
 	huma.Register(a, exportedByID(access(huma.Operation{
@@ -163,7 +163,7 @@ func registerUser(a huma.API, s UserService) {
 		Method:      http.MethodGet,
 		Path:        "/api/users/{id}",
 		Summary:     "Show an account",
-		Description: "An ADMIN sees every account, others their own; a foreign one is 404, and to an ADMIN's API token without scope `admin` 403.",
+		Description: "An ADMIN sees every account, others only their own. Another person's account is answered 404, or 403 if an ADMIN's API token lacks scope `admin`.",
 	}, signedIn().ofAccounts(), account.ErrNotFound), "userId"), func(ctx context.Context, in *UserInput) (*userOutput, error) {
 		u, err := s.Find(ctx, in.ID)
 		if err != nil {
@@ -177,7 +177,7 @@ func registerUser(a huma.API, s UserService) {
 		Method:        http.MethodDelete,
 		Path:          "/api/users/{id}",
 		Summary:       "Delete an account",
-		Description:   "Deletes the account with its sessions, tokens and posts; to keep what it wrote, deactivate it instead. The last active ADMIN stays.",
+		Description:   "Deletes the account with its sessions, tokens and posts. To keep its posts, deactivate the account instead. The last active ADMIN can't be deleted.",
 		DefaultStatus: http.StatusNoContent,
 	}, roles(identity.Admin), account.ErrNotFound, account.ErrLastAdmin),
 		export.Variant{Name: "made", Summary: "Delete an account", Parameters: map[string]string{"id": "{{userId}}"}},
@@ -201,10 +201,10 @@ func registerUserUpdate(a huma.API, s UserService, method string) {
 		Method:      method,
 		Path:        "/api/users/{id}",
 		Summary:     summary,
-		Description: "Takes the account in full or in part: absent fields stay. An ADMIN changes every account; others their own, " +
-			"whose role and active they may repeat but not change. One's own e-mail address takes a sign-in of the last quarter of an hour " +
-			"and changes at most ten times in an hour, tries with a taken address included; another address is to be verified anew. " +
-			"Deactivation ends the account's sessions. The last active ADMIN stays one.",
+		Description: "Takes the account in full or in part: absent fields keep their values. An ADMIN can change every account, others only their own; " +
+			"they may repeat its role and active, but not change them. To change your own e-mail address, you must have signed in within the last 15 minutes, " +
+			"and you can change it at most ten times in an hour, including attempts with a taken address. A new address has to be verified again. " +
+			"Deactivation ends the account's sessions. The last active ADMIN can't be demoted or deactivated.",
 	}, signedIn().ofAccounts(), account.ErrNotFound, account.ErrEmailTaken, account.ErrLastAdmin, account.ErrReauthenticate, errThrottled), export.Variant{
 		Parameters: map[string]string{"id": "{{userId}}"}, Body: map[string]any{"email": "ada+{{$guid}}@example.com"},
 	}), func(ctx context.Context, in *updateUserInput) (*userOutput, error) {

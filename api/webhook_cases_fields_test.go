@@ -71,7 +71,7 @@ func TestCases39To47Fields(t *testing.T) {
 			t.Errorf("45 an id made a line of the log: %s", line)
 		}
 	}
-	if !strings.Contains(c.log.String(), "webhook skipped with another body") {
+	if !strings.Contains(c.log.String(), "webhook skipped as a duplicate, but its body differs") {
 		t.Error("47 the log does not tell of it")
 	}
 	if n := c.count(t, `select count(*) from webhook_events where external_id = 'shared' and octet_length(raw) > 30`); n != 0 {

@@ -25,15 +25,15 @@ type WebhookEvents interface {
 type webhookEventDetail struct {
 	WebhookEvent
 	Headers  map[string][]string `json:"headers" example:"{\"Content-Type\":[\"application/json\"],\"Payment-Signature\":[\"[redacted]\"]}" doc:"The delivery's headers; signatures and credentials are redacted."`
-	Attempts []webhookAttempt    `json:"attempts" nullable:"false" doc:"Every attempt to handle it, oldest first; none when no handler is registered for it."`
+	Attempts []webhookAttempt    `json:"attempts" nullable:"false" doc:"Every attempt to handle the event, oldest first. Empty when no handler is registered for it."`
 }
 
 type webhookAttempt struct {
 	Number     int                    `json:"number" minimum:"1" example:"1"`
-	At         time.Time              `json:"at" example:"2026-01-02T15:04:05Z" doc:"When it began."`
-	Outcome    webhook.AttemptOutcome `json:"outcome" enum:"running,processed,failed,interrupted" example:"processed" doc:"An interrupted attempt has no outcome: the process or its database went away."`
-	Error      string                 `json:"error,omitempty" doc:"What the handler said when it failed." example:"the target answered 503"`
-	DurationMS *float64               `json:"duration_ms,omitempty" minimum:"0" example:"12.4" doc:"Absent while it runs, and when it was interrupted."`
+	At         time.Time              `json:"at" example:"2026-01-02T15:04:05Z" doc:"When the attempt began."`
+	Outcome    webhook.AttemptOutcome `json:"outcome" enum:"running,processed,failed,interrupted" example:"processed" doc:"interrupted means that the attempt has no outcome, because the process or its database went away."`
+	Error      string                 `json:"error,omitempty" doc:"The handler's error when it failed." example:"the target answered 503"`
+	DurationMS *float64               `json:"duration_ms,omitempty" minimum:"0" example:"12.4" doc:"Absent while the attempt runs, and when it was interrupted."`
 }
 
 func toWebhookDetail(d webhook.Detail) webhookEventDetail {
@@ -56,13 +56,13 @@ type WebhookInput struct {
 
 type getWebhookInput struct {
 	WebhookInput
-	Raw bool `query:"raw" doc:"Answer the delivery's exact bytes instead, as a download."`
+	Raw bool `query:"raw" doc:"Answer with the delivery's exact bytes instead, as a download."`
 }
 
 // bytesOutput writes its own body: JSON, or bytes as they came.
 type bytesOutput struct {
 	ContentType        string `header:"Content-Type" hidden:"true"`
-	ContentDisposition string `header:"Content-Disposition" doc:"With raw=true: a name for the file." example:"attachment; filename=\"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10\""`
+	ContentDisposition string `header:"Content-Disposition" doc:"With raw=true, a name for the file." example:"attachment; filename=\"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10\""`
 	NoSniff            string `header:"X-Content-Type-Options" hidden:"true"`
 	Body               []byte
 }
@@ -81,12 +81,12 @@ func registerWebhookEvent(a huma.API, s WebhookEvents) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/{id}",
 		Summary:     "Get a webhook delivery",
-		Description: "One event with its headers, its payload however large, and every attempt to handle it; with `raw=true` the exact bytes of the delivery.",
+		Description: "One event with its headers, its payload of any size, and every attempt to handle it. With `raw=true` the answer is the exact bytes of the delivery.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "OK",
 			Content: map[string]*huma.MediaType{
 				"application/json":         {Schema: a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[single[webhookEventDetail]](), true, "")},
-				"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary", Description: "With `raw=true`."}},
+				"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary", Description: "The delivery's bytes, with `raw=true`."}},
 			},
 		}},
 	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrEmptied), export.Variant{

@@ -26,9 +26,9 @@ type WebhookReplays interface {
 // list, and force.
 type WebhookReplay struct {
 	Provider   string    `json:"provider,omitempty" model:"max=50" doc:"Only deliveries to this provider." example:"payment"`
-	Status     string    `json:"status,omitempty" model:"oneof=pending processed failed skipped" doc:"Only deliveries in this state. Processed ones are replayed only with force." example:"failed"`
+	Status     string    `json:"status,omitempty" model:"oneof=pending processed failed skipped" doc:"Only deliveries in this state. Processed deliveries are replayed only with force." example:"failed"`
 	EventType  string    `json:"event_type,omitempty" model:"max=100" doc:"Only events of this type." example:"payment.succeeded"`
-	ExternalID string    `json:"external_id,omitempty" model:"max=255" doc:"Only the event with this id of the provider's." example:"evt_1"`
+	ExternalID string    `json:"external_id,omitempty" model:"max=255" doc:"Only the event with this id of the provider." example:"evt_1"`
 	From       time.Time `json:"from,omitzero" doc:"Only deliveries at or after this instant." example:"2026-01-01T00:00:00Z"`
 	To         time.Time `json:"to,omitzero" doc:"Only deliveries before this instant." example:"2026-02-01T00:00:00Z"`
 	Force      bool      `json:"force,omitempty" doc:"Also replay events that were processed: their effect happens again." example:"false"`
@@ -44,16 +44,16 @@ func (r WebhookReplay) filter() webhook.Filter {
 // replayProgress is a bulk replay as its administrators see it.
 type replayProgress struct {
 	ID         string             `json:"id" format:"uuid" example:"01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a" doc:"The bulk replay's id."`
-	Status     webhook.BulkStatus `json:"status" enum:"running,finished,cancelled" example:"running" doc:"What has been taken is handled also after a cancellation."`
-	Filter     replayFilter       `json:"filter" doc:"What was asked for."`
+	Status     webhook.BulkStatus `json:"status" enum:"running,finished,cancelled" example:"running" doc:"Events that were already taken are still handled after a cancellation."`
+	Filter     replayFilter       `json:"filter" doc:"The filters of the request."`
 	Force      bool               `json:"force" example:"false" doc:"Whether processed events are replayed too."`
-	Matched    int64              `json:"matched" minimum:"0" example:"5547" doc:"Events that a single replay would have taken when it was asked for."`
-	Replayed   int64              `json:"replayed" minimum:"0" example:"1200" doc:"Events taken so far."`
-	Processed  int64              `json:"processed" minimum:"0" example:"1180" doc:"How many of those are processed now."`
-	Failed     int64              `json:"failed" minimum:"0" example:"4" doc:"How many of those are failed now."`
-	Pending    int64              `json:"pending" minimum:"0" example:"16" doc:"How many of those are pending now."`
-	CreatedAt  time.Time          `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When it was asked for."`
-	FinishedAt *time.Time         `json:"finished_at,omitempty" example:"2026-01-02T15:05:00Z" doc:"When the last event was taken, or when it was cancelled."`
+	Matched    int64              `json:"matched" minimum:"0" example:"5547" doc:"How many events matched when the replay was requested and could be replayed singly."`
+	Replayed   int64              `json:"replayed" minimum:"0" example:"1200" doc:"How many events have been taken so far."`
+	Processed  int64              `json:"processed" minimum:"0" example:"1180" doc:"How many of the taken events are processed now."`
+	Failed     int64              `json:"failed" minimum:"0" example:"4" doc:"How many of the taken events are failed now."`
+	Pending    int64              `json:"pending" minimum:"0" example:"16" doc:"How many of the taken events are pending now."`
+	CreatedAt  time.Time          `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When the replay was requested."`
+	FinishedAt *time.Time         `json:"finished_at,omitempty" example:"2026-01-02T15:05:00Z" doc:"When the last event was taken, or when the replay was cancelled."`
 }
 
 // replayFilter is the filter in an answer: only what was given.
@@ -89,7 +89,7 @@ type startReplayInput struct {
 }
 
 type startReplayOutput struct {
-	Location string `header:"Location" doc:"Where its progress is." example:"/api/admin/webhooks/replays/01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a"`
+	Location string `header:"Location" doc:"The path that shows the replay's progress." example:"/api/admin/webhooks/replays/01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a"`
 	Body     single[replayProgress]
 }
 
@@ -107,8 +107,8 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		Method:      http.MethodPost,
 		Path:        "/api/admin/webhooks/replay",
 		Summary:     "Replay webhook deliveries in bulk",
-		Description: "Replays, in the background and newest first, all deliveries that match the filters and that a single replay would take: failed ones, pending ones that nobody is handling, also those that wait for their next attempt, and with `force` processed ones. " +
-			"At least one filter is needed.",
+		Description: "Replays, in the background and newest first, all deliveries that match the filters and that could be replayed singly: failed deliveries, pending deliveries that nobody is handling " +
+			"(also those that wait for their next attempt), and with `force` processed deliveries. At least one filter is required.",
 		DefaultStatus: http.StatusAccepted,
 	}, roles(identity.Admin)), export.Variant{Order: orderReplay, Capture: map[string]string{"replayId": "/data/id"}}), func(ctx context.Context, in *startReplayInput) (*startReplayOutput, error) {
 		b, err := s.StartBulk(ctx, in.Body.Value().filter(), in.Body.Value().Force)
@@ -117,7 +117,7 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		}
 		return &startReplayOutput{
 			Location: "/api/admin/webhooks/replays/" + b.ID.String(),
-			Body:     single[replayProgress]{Data: toReplayProgress(b), Message: "The replay has begun."},
+			Body:     single[replayProgress]{Data: toReplayProgress(b), Message: "The replay has started."},
 		}, nil
 	})
 
@@ -127,7 +127,7 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/replays/{id}",
 		Summary:     "Get a bulk replay's progress",
-		Description: "How many deliveries it has taken, and what became of them.",
+		Description: "How many deliveries the bulk replay has taken, and how many of them are processed, failed and pending.",
 	}, roles(identity.Admin), webhook.ErrBulk), byID), func(ctx context.Context, in *replayInput) (*replayOutput, error) {
 		return answerReplay(ctx, in, s.Bulk, "Found.")
 	})
@@ -139,7 +139,7 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		Method:      http.MethodPost,
 		Path:        "/api/admin/webhooks/replays/{id}/cancel",
 		Summary:     "Cancel a bulk replay",
-		Description: "Takes no more deliveries; those that were taken are still handled.",
+		Description: "The bulk replay takes no more deliveries. Deliveries that were already taken are still handled.",
 	}, roles(identity.Admin), webhook.ErrBulk, webhook.ErrBulkEnded), cancel), func(ctx context.Context, in *replayInput) (*replayOutput, error) {
 		return answerReplay(ctx, in, s.CancelBulk, "Cancelled.")
 	})

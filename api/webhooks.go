@@ -38,10 +38,10 @@ var errDeliveryCut = webhook.ErrPayload.With(map[string]string{"body": "It ended
 // receipt is the answer to a delivery. Which members it has depends on the status.
 type receipt struct {
 	Status     webhook.Status `json:"status" enum:"processed,failed,pending,skipped" example:"processed"`
-	Reason     string         `json:"reason,omitempty" enum:"duplicate" doc:"Why it was skipped."`
+	Reason     string         `json:"reason,omitempty" enum:"duplicate" doc:"Why the delivery was skipped."`
 	ID         string         `json:"id" format:"uuid" doc:"The stored event's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
-	EventType  *string        `json:"event_type,omitempty" maxLength:"100" doc:"Empty when the delivery named none."`
-	ExternalID *string        `json:"external_id,omitempty" maxLength:"255" doc:"Empty when the delivery named none."`
+	EventType  *string        `json:"event_type,omitempty" maxLength:"100" doc:"Empty when the delivery has none."`
+	ExternalID *string        `json:"external_id,omitempty" maxLength:"255" doc:"Empty when the delivery has none."`
 }
 
 func toReceipt(r webhook.Receipt) receipt {

@@ -66,7 +66,7 @@ func TestABodyForWhichThereIsNoMemoryIs503AndSmallOnesGoOn(t *testing.T) {
 		t.Errorf("once there is memory again: %d %v", status, got)
 	}
 	const want = `
-# HELP waypost_webhook_rejected_total Deliveries that were refused. The provider is empty where it is unknown.
+# HELP waypost_webhook_rejected_total Deliveries that were refused. For an unknown provider the label is empty.
 # TYPE waypost_webhook_rejected_total counter
 waypost_webhook_rejected_total{provider="payment",reason="crowded"} 2
 `

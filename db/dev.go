@@ -11,7 +11,7 @@ import (
 // ErrNotDevs says that a database holds accounts or sites that no dev made.
 var ErrNotDevs = errors.New("dev refuses to work on this database: it holds accounts or sites that no dev made.\n" +
 	"For a private database unset DATABASE_URL, or name an empty database in it.\n" +
-	"Only if an earlier dev made all that is in it, say so once and start dev again:\n" +
+	"Only if an earlier dev made everything in it, mark it once with this line and start dev again:\n" +
 	`    waypost migrate up && psql "$DATABASE_URL" -c 'UPDATE installation SET dev_since = now()'` + "\n" +
 	"(psql as the database's owner)")
 

@@ -120,7 +120,7 @@ func (d *DB) settle(ctx context.Context, t transaction, cause error) error {
 		return nil // what it read it has read
 	}
 	status := d.statusOf(ctx, t)
-	d.logger.WarnContext(ctx, "a COMMIT was not answered, or with an error that says nothing", "outcome", status, "error", cause)
+	d.logger.WarnContext(ctx, "a COMMIT got no answer, or an error that does not tell its outcome", "outcome", status, "error", cause)
 	switch status {
 	case committed:
 		return nil

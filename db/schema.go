@@ -149,11 +149,11 @@ func (s schema) compare(ctx context.Context, q querier) (bool, error) {
 	err := q.QueryRow(ctx, `select compatible_from from installation`).Scan(&from)
 	switch {
 	case hasCode(err, undefinedTable) || errors.Is(err, pgx.ErrNoRows):
-		return false, fmt.Errorf("%w: its schema is %d, this program's is %d; run the waypost that migrated it, or restore a backup made before", ErrIncompatible, s.newest(), own)
+		return false, fmt.Errorf("%w: its schema is %d, this program's is %d; run the version of waypost that migrated it, or restore a backup from before", ErrIncompatible, s.newest(), own)
 	case err != nil:
 		return false, fmt.Errorf("db: read the schema's compatibility: %w", err)
 	case own < from:
-		return false, fmt.Errorf("%w: its schema is %d and works with programs of schema %d or later, this one's is %d; run the waypost that migrated it, or restore a backup made before", ErrIncompatible, s.newest(), from, own)
+		return false, fmt.Errorf("%w: its schema is %d and works with programs of schema %d or later, this one's is %d; run the version of waypost that migrated it, or restore a backup from before", ErrIncompatible, s.newest(), from, own)
 	}
 	return true, nil
 }

@@ -150,13 +150,13 @@ func (r newmanRun) refused() map[string]int {
 // needSomebodyElse are the requests that nobody succeeds with alone: they take the
 // code of a mail, or an outside provider, of which dev has none.
 var needSomebodyElse = map[string]int{
-	"Verify an e-mail address":     400,
-	"Set a forgotten password":     400,
-	"Collect a provider's sign-in": 400,
-	"Link an identity":             400,
-	"Sign in with a provider":      404,
-	"Come back from a provider":    404,
-	"Unlink an identity":           404,
+	"Verify an e-mail address":                  400,
+	"Set a forgotten password":                  400,
+	"Exchange the code of a provider's sign-in": 400,
+	"Link an identity":                          400,
+	"Sign in with a provider":                   404,
+	"Return from a provider":                    404,
+	"Unlink an identity":                        404,
 }
 
 func countRequests(t *testing.T, collection string) int {

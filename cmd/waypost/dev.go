@@ -12,13 +12,14 @@ func newDev() *cobra.Command {
 	return takesSettings(&cobra.Command{
 		Use:   "dev",
 		Short: "Run everything on this machine, with demo data",
-		Long: `The one set-up command. Without DATABASE_URL it starts a private PostgreSQL under
-the data directory; then it migrates, seeds demo data once, listens, and prints
-what to try. What it makes up (passwords, keys, secrets) is written to
-<data-dir>/dev.env for scripts to source; a value set in the environment wins.
+		Long: `The only set-up command. Without DATABASE_URL it starts a private PostgreSQL under
+the data directory. Then it migrates, seeds demo data once, listens, and prints
+what to try. It writes the values that it generates (passwords, keys, secrets) to
+<data-dir>/dev.env, for scripts to source; a value set in the environment wins.
 
-With DATABASE_URL it works on that database, if it is empty or an earlier dev's:
-one with accounts or sites that no dev made is refused before anything is written.
+With DATABASE_URL it works on that database, if the database is empty or was made
+by an earlier dev. It refuses a database with accounts or sites that no dev made,
+before it writes anything.
 
 Ctrl-C stops it and its PostgreSQL; the data stays. Delete the data directory to
 start afresh.`,

@@ -22,10 +22,10 @@ func newImport() *cobra.Command {
 	cmd := takesSettings(&cobra.Command{
 		Use:   "import --site ID --format combined|common|ndjson FILE|-",
 		Short: "Backfill a site's traffic from an access log or NDJSON",
-		Long: `Log lines become pageviews: GET, status 200 or 304, no assets, no bots. A line is
-known by its content and its place among equal lines, so the same file twice
-counts once, a file that has grown adds what is new, and an import that was
-broken off is completed by running it again.
+		Long: `Log lines with GET and status 200 or 304 become pageviews, except assets and bots.
+A line is recognised by its content and its place among equal lines. So the same
+file twice counts once, and a file that has grown adds only its new lines. To
+complete an import that was interrupted, run it again.
 
 NDJSON lines are events: {"ts", "url", "referrer", "name", "props", "ip",
 "user_agent"}; ts and url are required.`,
@@ -38,7 +38,7 @@ NDJSON lines are events: {"ts", "url", "referrer", "name", "props", "ip",
 				return &usageError{fmt.Errorf("--site %q is not an id; `waypost site list` shows them", siteID)}
 			}
 			if !slices.Contains([]stats.Format{stats.Combined, stats.Common, stats.NDJSON}, stats.Format(format)) {
-				return &usageError{fmt.Errorf("--format %q is none of combined, common, ndjson", format)}
+				return &usageError{fmt.Errorf("--format %q is not one of combined, common, ndjson", format)}
 			}
 			file, size, err := openInput(cmd, args[0])
 			if err != nil {
@@ -72,7 +72,7 @@ func importFile(cmd *cobra.Command, s *app.Services, id uuid.UUID, format stats.
 		fmt.Fprintf(out, "skipped     %d  %s\n", report.Skipped[reason], reason)
 	}
 	if err != nil {
-		return fmt.Errorf("the import broke off; what is counted above is in, and running it again completes it: %w", explain(err))
+		return fmt.Errorf("the import was interrupted; the lines counted above are imported, and running it again imports the rest: %w", explain(err))
 	}
 	return nil
 }

@@ -24,8 +24,8 @@ func newKeysList() *cobra.Command {
 	return takesSettings(&cobra.Command{
 		Use:   "list",
 		Short: "List the keys that verify access tokens, newest first",
-		Long: `A key is published for 15 minutes before it is signing, and verifying for
-half an hour after that, until its last token is over.`,
+		Long: `A key is published for 15 minutes before it signs. When another key has replaced
+it, it verifies for half an hour more, until its last token has expired.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withServices(cmd, func(s *app.Services) error { return printKeys(cmd, s) })
@@ -39,15 +39,15 @@ func newKeysRotate() *cobra.Command {
 		Use:   "rotate [--compromised]",
 		Short: "Replace the signing key now",
 		Long: `Without a flag nobody notices: the new key is published at once and signs after
-15 minutes, when every copy of the key set has it, and the old one verifies until
-its last token is over.
+15 minutes, when every copy of the key set has it. The old key verifies until its
+last token has expired.
 
-With --compromised, for a key that somebody else may know, every key ends at
+Use --compromised for a key that somebody else may know. Every key then ends at
 once: all access tokens are refused, on other processes within a minute, and
-clients go on with their refresh tokens. Whoever knows the key may know
+clients continue with their refresh tokens. Somebody who knows the key may know
 WAYPOST_SECRET_KEY too: change that as well (docs/operations.md).
 
-Needs WAYPOST_SECRET_KEY, which encrypts the new key; with --data-dir it is the
+Needs WAYPOST_SECRET_KEY, which encrypts the new key; with --data-dir that is the
 one that dev made.`,
 		Example: `  waypost keys rotate
   waypost keys rotate --compromised`,
@@ -76,7 +76,7 @@ func withTokens(cmd *cobra.Command, fn func(context.Context, *app.Services, *tok
 		return err
 	}
 	if c.SecretKey == "" && c.DatabaseURL != "" {
-		return &usageError{errors.New("WAYPOST_SECRET_KEY is missing: set the one that serve runs with")}
+		return &usageError{errors.New("WAYPOST_SECRET_KEY is missing: set the value that serve runs with")}
 	}
 	return withServices(cmd, func(s *app.Services) error {
 		ctx := systemContext(cmd)

@@ -17,12 +17,13 @@ func newMigrate() *cobra.Command {
 	up := takesSettings(&cobra.Command{
 		Use:   "up",
 		Short: "Bring the database to this program's schema",
-		Long: `Applies what is missing, under a lock: any number may run at once, one works.
-Roles, memberships and rights that a restored backup lost are restored too.
-Connects as the database's owner: WAYPOST_DATABASE_OWNER_URL, else DATABASE_URL.
+		Long: `Applies the missing migrations under a lock: if several processes run this at once,
+only one of them works. It also restores roles, memberships and rights that a
+restored backup lost. It connects as the database's owner:
+WAYPOST_DATABASE_OWNER_URL, else DATABASE_URL.
 
-Programs of before that still run go on working on the new schema, unless the
-changelog says otherwise: migrate first, then restart them one by one.`,
+Older programs that still run keep working on the new schema, unless the changelog
+says otherwise: migrate first, then restart them one by one.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withDatabase(cmd, func(ctx context.Context, d *app.Database) error {
@@ -74,6 +75,6 @@ func printUpgraded(out io.Writer, done db.Upgraded) {
 		fmt.Fprintf(out, "Restored: %s\n", sql)
 	}
 	if done.Newer > 0 {
-		fmt.Fprintf(out, "The schema, %d, is newer than this program's, and compatible with it.\n", done.Newer)
+		fmt.Fprintf(out, "The database's schema, %d, is newer than this program's, and compatible with it.\n", done.Newer)
 	}
 }

@@ -23,7 +23,7 @@ func newOpenAPI() *cobra.Command {
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(names, format) {
-				return &usageError{fmt.Errorf("--format %q is none of %s", format, strings.Join(names, ", "))}
+				return &usageError{fmt.Errorf("--format %q is not one of %s", format, strings.Join(names, ", "))}
 			}
 			c, err := readConfig(cmd)
 			if err != nil {
@@ -45,7 +45,7 @@ func newOpenAPI() *cobra.Command {
 		},
 	}, "server")
 	cmd.Flags().StringVar(&format, "format", string(apidoc.JSON), strings.Join(names, ", "))
-	cmd.Flags().StringVar(&output, "output", "", "file to write; standard output without it")
+	cmd.Flags().StringVar(&output, "output", "", "file to write; default is standard output")
 	return cmd
 }
 

@@ -33,10 +33,11 @@ Start here:
   waypost serve          production, on your own PostgreSQL
   waypost help config    every setting
 
-A command that needs the database works on that of DATABASE_URL, or on the private
-one of a dev: --data-dir names its directory, .waypost when nothing is said. Given
-both, by flag or variable, or finding neither, it refuses; only dev makes a
-database. On standard error each says which one it works on.`,
+A command that needs a database works on the one of DATABASE_URL, or on the private
+one that a dev made. --data-dir names the directory of that dev; the default is
+.waypost. A command refuses if it is given both, by flag or variable, or finds
+neither; only dev creates a database. Each command says on standard error which
+database it works on.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          onlyCommands,
@@ -116,7 +117,7 @@ func newConfigHelp() *cobra.Command {
 	}
 	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		out := cmd.OutOrStdout()
-		fmt.Fprint(out, "Settings come from the environment; a flag, where there is one, wins. An unknown\nWAYPOST_ variable is an error.\n\n")
+		fmt.Fprint(out, "Settings come from the environment. If a setting also has a flag, the flag wins. An\nunknown WAYPOST_ variable is an error.\n\n")
 		w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(w, "VARIABLE\tFLAG\tDEFAULT\tMEANING")
 		for _, s := range config.Settings() {

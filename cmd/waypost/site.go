@@ -44,7 +44,7 @@ func newSiteCreate() *cobra.Command {
 			})
 		},
 	}, "database")
-	cmd.Flags().StringVar(&name, "name", "", "what people call it")
+	cmd.Flags().StringVar(&name, "name", "", "the site's name for people")
 	cmd.Flags().StringVar(&domain, "domain", "", "host name whose visits count; its subdomains count too")
 	cmd.Flags().StringVar(&timezone, "timezone", "UTC", "IANA time zone in which its days begin and end")
 	return required(cmd, "name", "domain")
@@ -82,9 +82,10 @@ func newSiteForgetImport() *cobra.Command {
 	return onSite(&cobra.Command{
 		Use:   "forget-import SITE",
 		Short: "Destroy the secret that ties imported visitors to addresses",
-		Long: `Visitors of days older than 48 hours are hashed with a secret kept for later
-imports of the same days. Destroying it is final: nobody can tell any more which
-address a visitor was, and no log of old days can be imported.`,
+		Long: `When a log of days older than 48 hours is imported, its visitors are hashed with a
+secret, which is kept for later imports of the same days. This command destroys it
+for good: after that nobody can tell which address a visitor had, and logs of old
+days can't be imported any more.`,
 	}, 1, func(ctx context.Context, cmd *cobra.Command, s *app.Services, ids []uuid.UUID) error {
 		if err := s.Sites.ForgetImport(ctx, ids[0]); err != nil {
 			return err
@@ -98,7 +99,7 @@ func newKeyCreate() *cobra.Command {
 	var name, scope string
 	cmd := onSite(&cobra.Command{
 		Use:     "create SITE --name NAME [--scope read|ingest]",
-		Short:   "Make a secret key; it is shown once",
+		Short:   "Create a secret key; it is shown once",
 		Example: "  waypost site key create 0197… --name dashboard",
 	}, 1, func(ctx context.Context, cmd *cobra.Command, s *app.Services, ids []uuid.UUID) error {
 		key, secret, err := s.Sites.CreateKey(ctx, ids[0], name, site.Scope(scope))
@@ -138,7 +139,7 @@ func newKeyRotate() *cobra.Command {
 	var grace time.Duration
 	cmd := onSite(&cobra.Command{
 		Use:   "rotate SITE KEY [--grace 24h]",
-		Short: "Replace a key; the old one works on for the grace period",
+		Short: "Replace a key; the old key still works for the grace period",
 	}, 2, func(ctx context.Context, cmd *cobra.Command, s *app.Services, ids []uuid.UUID) error {
 		key, secret, err := s.Sites.RotateKey(ctx, ids[0], ids[1], grace)
 		if err != nil {

@@ -17,7 +17,7 @@ func newSiteUpdate() *cobra.Command {
 	var name, domain, timezone string
 	cmd := onSite(&cobra.Command{
 		Use:   "update SITE [--name NAME] [--domain HOST] [--timezone ZONE]",
-		Short: "Change a site; a new zone begins with the site's next day",
+		Short: "Change a site; a new time zone takes effect with the site's next day",
 	}, 1, func(ctx context.Context, cmd *cobra.Command, s *app.Services, ids []uuid.UUID) error {
 		var c site.Change
 		for flag, field := range map[string]struct {
@@ -35,7 +35,7 @@ func newSiteUpdate() *cobra.Command {
 		fmt.Fprintf(cmd.OutOrStdout(), "name      %s\ndomain    %s\ntimezone  %s\n", changed.Name, changed.Domain, changed.WantedZone())
 		return nil
 	})
-	cmd.Flags().StringVar(&name, "name", "", "what people call it")
+	cmd.Flags().StringVar(&name, "name", "", "the site's name for people")
 	cmd.Flags().StringVar(&domain, "domain", "", "host name whose visits count; its subdomains count too")
 	cmd.Flags().StringVar(&timezone, "timezone", "", "IANA time zone in which its days begin and end")
 	return cmd
@@ -45,9 +45,9 @@ func newSiteDelete() *cobra.Command {
 	var sure bool
 	cmd := onSite(&cobra.Command{
 		Use:   "delete SITE --yes",
-		Short: "Delete a site, its keys and everything that was counted",
-		Long: `The site and its keys are gone at once. What was counted is erased by this
-command as far as it gets, and to the end by the jobs of a running server.`,
+		Short: "Delete a site, its keys and all of its statistics",
+		Long: `The site and its keys are gone at once. This command then erases the site's
+statistics; if it is interrupted, the jobs of a running server erase the rest.`,
 	}, 1, func(ctx context.Context, cmd *cobra.Command, s *app.Services, ids []uuid.UUID) error {
 		if !sure {
 			return &usageError{fmt.Errorf("this can't be undone: add --yes")}
@@ -73,7 +73,7 @@ command as far as it gets, and to the end by the jobs of a running server.`,
 func newSiteDrops() *cobra.Command {
 	return onSite(&cobra.Command{
 		Use:   "drops SITE",
-		Short: "Show what was not counted lately, by day and reason",
+		Short: "Show how many hits were not counted recently, by day and reason",
 	}, 1, func(ctx context.Context, cmd *cobra.Command, s *app.Services, ids []uuid.UUID) error {
 		if _, err := s.Sites.Find(ctx, ids[0]); err != nil {
 			return err

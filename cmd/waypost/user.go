@@ -28,8 +28,9 @@ func newUserCreate() *cobra.Command {
 	cmd := takesSettings(&cobra.Command{
 		Use:   "create --email ADDRESS --first-name NAME --last-name NAME [--role ROLE]",
 		Short: "Create an account",
-		Long: `The password is asked for on a terminal, and else read as the first line of
-standard input, so that it appears in no process list and no shell history.`,
+		Long: `On a terminal, the command asks for the password; otherwise it reads the password
+from the first line of standard input. So the password appears in no process list
+and in no shell history.`,
 		Example: `  waypost user create --email ada@example.com --first-name Ada --last-name Lovelace --role ADMIN
   pass show waypost/ada | waypost user create --email ada@example.com --first-name Ada --last-name Lovelace`,
 		Args: usageArgs(cobra.NoArgs),
@@ -59,7 +60,7 @@ standard input, so that it appears in no process list and no shell history.`,
 func newUserSetRole() *cobra.Command {
 	return takesSettings(&cobra.Command{
 		Use:     "set-role ADDRESS ROLE",
-		Short:   "Change an account's role; it bites on the account's next request",
+		Short:   "Change an account's role; it takes effect with the account's next request",
 		Example: "  waypost user set-role ada@example.com EDITOR",
 		Args:    usageArgs(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,9 +80,9 @@ func newUserSetPassword() *cobra.Command {
 	return takesSettings(&cobra.Command{
 		Use:   "set-password ADDRESS",
 		Short: "Set an account's password, end its sessions and lift its blocks",
-		Long: `For somebody whom no mail reaches; others ask for a link with
-POST /api/auth/password/forgot. The password is read as by user create. A second
-factor still stands.`,
+		Long: `For people who can't get mail; all others can ask for a link with
+POST /api/auth/password/forgot. The password is read as in user create. A second
+factor stays on.`,
 		Example: "  waypost user set-password ada@example.com",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -104,8 +105,8 @@ func newUserRemoveTwoFactor() *cobra.Command {
 	return takesSettings(&cobra.Command{
 		Use:   "remove-2fa ADDRESS",
 		Short: "Turn an account's two-factor authentication off and end its sessions",
-		Long: `For somebody who lost the device and the recovery codes. Make sure that it is
-they who ask: the password alone signs in afterwards.`,
+		Long: `For people who lost their device and their recovery codes. Make sure that it is
+the account's owner who asks: afterwards the password alone is enough to sign in.`,
 		Example: "  waypost user remove-2fa ada@example.com",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -23,10 +23,11 @@ func newWebhookSend() *cobra.Command {
 	cmd := takesSettings(&cobra.Command{
 		Use:   "send --provider NAME --type TYPE [--id ID] [--data FILE]",
 		Short: "Sign a test delivery as a provider would, and post it",
-		Long: `Any registered provider will do: payment, codehost, and those that the file
+		Long: `Works for every registered provider: payment, codehost, and those that the file
 named by WAYPOST_CONFIG declares. The secret comes from the provider's variable
-(such as PAYMENT_WEBHOOK_SECRET) or, without one, from dev.env in the data
-directory; so does the service's URL. Exits with 0 when the answer is 2xx.`,
+(such as PAYMENT_WEBHOOK_SECRET) or, if that is not set, from dev.env in the data
+directory. The service's URL comes from WAYPOST_URL or dev.env in the same way.
+The exit code is 0 when the answer is 2xx.`,
 		Example: `  waypost webhook send --provider payment --type payment.succeeded
   echo '{"ref":"main"}' | waypost webhook send --provider codehost --type push --data -`,
 		Args: usageArgs(cobra.NoArgs),
@@ -56,8 +57,8 @@ directory; so does the service's URL. Exits with 0 when the answer is 2xx.`,
 	cmd.Flags().StringVar(&o.URL, "url", "", "the service's URL; default WAYPOST_URL, else dev's")
 	cmd.Flags().StringVar(&o.Provider, "provider", "", "a registered provider")
 	cmd.Flags().StringVar(&o.Type, "type", "", "the event's type")
-	cmd.Flags().StringVar(&o.ID, "id", "", "the event's id; made up when empty")
-	cmd.Flags().StringVar(&data, "data", "", "file with the body, - for standard input; a small one is made up")
+	cmd.Flags().StringVar(&o.ID, "id", "", "the event's id; generated when empty")
+	cmd.Flags().StringVar(&data, "data", "", "file with the body, - for standard input; by default a small body is generated")
 	return required(cmd, "provider", "type")
 }
 

@@ -111,7 +111,7 @@ func newLayout(o Options, a account, bin binaries) (layout, error) {
 			return layout{}, fmt.Errorf("embedded: the user %s, as whom the server has to run, can enter neither %s nor %s", a.name, o.DataDir, o.RelocationDir)
 		}
 		who.Home = filepath.Join(o.RelocationDir, who.ID)
-		o.Logger.Info("the server's user cannot enter the data directory; the cluster lies elsewhere", "user", a.name, "cluster", who.Home)
+		o.Logger.Info("the server's user cannot enter the data directory; the cluster is in another directory", "user", a.name, "cluster", who.Home)
 		if err := relocate(o, who.Home); err != nil {
 			return layout{}, fmt.Errorf("embedded: %w", err)
 		}

@@ -32,7 +32,7 @@ func relocate(o Options, home string) error {
 }
 
 func stopAbandoned(o Options, l layout) {
-	o.Logger.Warn("an earlier data directory at this path has left its cluster; delete it when nothing in it is needed", "cluster", l.home)
+	o.Logger.Warn("an earlier data directory at this path has left its cluster; delete the cluster if you need nothing in it", "cluster", l.home)
 	p, _, alive, err := running(l.cluster())
 	if err != nil || !alive {
 		return

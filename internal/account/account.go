@@ -1,5 +1,5 @@
-// Package account knows the people who may act: their accounts, passwords,
-// sign-in sessions and roles.
+// Package account manages the people who may act: their accounts, passwords, sign-in
+// sessions, API tokens, linked identities, second factors and roles.
 package account
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/waypost/waypost/internal/token"
 )
 
-// SessionTTL is the life of a sign-in session, however often its tokens are
+// SessionTTL is how long a sign-in session lasts at most, however often its tokens are
 // refreshed.
 const SessionTTL = 30 * 24 * time.Hour
 
@@ -47,7 +47,7 @@ var (
 	ErrAPIToken           = fault.New(fault.Unauthenticated, "token_invalid", "The API token is unknown or revoked, or its owner is deactivated.")
 	ErrAPITokenExpired    = fault.New(fault.Unauthenticated, "token_expired", "The API token has expired. Create a new one.")
 	ErrTokenScope         = fault.New(fault.Forbidden, fault.CodeForbidden, "This API token's scopes do not allow this.")
-	ErrReauthenticate     = fault.New(fault.Forbidden, "reauthentication_required", "Prove again who you are: give your current password, or sign in anew.")
+	ErrReauthenticate     = fault.New(fault.Forbidden, "reauthentication_required", "Prove again who you are: give your current password, or sign in again.")
 	ErrLinkInvalid        = fault.New(fault.Malformed, "link_invalid", "This link was used, has expired, or is for an address that changed. Ask for a new one.")
 	ErrBusy               = fault.New(fault.Unavailable, fault.CodeBusy, "Too many sign-ins at once. Try again shortly.").After(2 * time.Second)
 )
@@ -57,25 +57,25 @@ type Options struct {
 	DB *db.DB
 	// Tokens signs people in; without it SignIn and Authenticate must not be called.
 	Tokens *token.Service
-	// Mail tells people of their accounts; without it only Create, and what needs
-	// no mail, must be called.
+	// Mail sends mails to people about their accounts. Without it, only Create and
+	// methods that send no mail may be called.
 	Mail mail.Sender
-	// Jobs takes what is worked later; without it RequestPasswordReset and
+	// Jobs takes work that is done later. Without it, RequestPasswordReset and
 	// RequestVerification must not be called.
 	Jobs Jobs
-	// URL is the service's own, without a trailing slash: where links in mails go.
+	// URL is the service's own URL, without a trailing slash. Links in mails lead there.
 	URL string
-	// RefreshGrace forgives that a refresh token is used again within it, as clients
-	// do that refresh twice at once; at most MaxRefreshGrace.
+	// RefreshGrace is the time within which a refresh token may be used a second time,
+	// for clients that refresh twice at once; at most MaxRefreshGrace.
 	RefreshGrace time.Duration
-	// OAuth is sign-in through outside providers.
+	// OAuth configures sign-in through outside providers.
 	OAuth OAuthOptions
-	// TwoFactor is two-factor authentication.
+	// TwoFactor configures two-factor authentication.
 	TwoFactor TwoFactorOptions
 	// PasswordCost is the work of one password hash; the zero value is DefaultPasswordCost.
 	PasswordCost PasswordCost
 	// ConcurrentHashes bounds the password hashes computed at once, and so their
-	// memory: PasswordCost.MemoryKiB each. 0 is one for each CPU.
+	// memory: PasswordCost.MemoryKiB each. 0 means one for each CPU.
 	ConcurrentHashes int
 	// Now is the clock; nil for the system's.
 	Now func() time.Time

@@ -14,9 +14,9 @@ import (
 // touchEvery bounds how often the last use of an API token is written down.
 const touchEvery = time.Minute
 
-// Authenticate returns who bears an access token or an API token. The account,
-// and the session or the API token, are read each time: their end, a
-// deactivation, a deletion and another role hold from the next request on. It
+// Authenticate returns the principal of an access token or an API token. It reads the
+// account, and the session or the API token, each time: the end of either, a
+// deactivation, a deletion or another role takes effect with the next request. It
 // returns token.ErrExpired, token.ErrInvalid, ErrSessionRevoked, ErrAPIToken or
 // ErrAPITokenExpired.
 func (s *Service) Authenticate(ctx context.Context, bearer string) (identity.Principal, error) {

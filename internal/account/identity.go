@@ -24,11 +24,11 @@ var (
 	ErrLinkRequired    = fault.New(fault.Conflict, "email_exists_link_required", "An account has that e-mail address. Sign in to it, then link this identity.")
 	ErrIdentityTaken   = fault.New(fault.Conflict, "identity_already_linked", "That identity belongs to another account.")
 	ErrLastIdentity    = fault.New(fault.Invalid, "last_identity", "This is the last way to sign in to the account. Set a password or link another identity first.")
-	ErrNoAddress       = fault.New(fault.Invalid, "oauth_email_missing", "The provider tells no usable e-mail address. Register with a password, then link this identity.")
+	ErrNoAddress       = fault.New(fault.Invalid, "oauth_email_missing", "The provider gave no usable e-mail address. Register with a password, then link this identity.")
 	ErrMissingIdentity = fault.Missing("identity")
 )
 
-// Identity is who an account's holder is at a provider.
+// Identity is the identity of an account's holder at a provider.
 type Identity struct {
 	ID       int64
 	Provider string
@@ -175,9 +175,9 @@ func (s *Service) ListIdentities(ctx context.Context, userID int64) ([]Identity,
 	return out, nil
 }
 
-// LinkIdentity gives the signed-in account an outcome of CollectOAuth's kind, in
-// place of signing in with it. Linking twice is linking once. It returns
-// ErrReauthenticate, oauth.ErrCode or ErrIdentityTaken.
+// LinkIdentity links the identity behind a one-time code to the signed-in account. The
+// code is one that CollectOAuth would take to sign in. Linking an identity again changes
+// nothing. It returns ErrReauthenticate, oauth.ErrCode or ErrIdentityTaken.
 func (s *Service) LinkIdentity(ctx context.Context, userID int64, code, verifier string) (Identity, error) {
 	if err := s.requireRecent(ctx); err != nil {
 		return Identity{}, err

@@ -121,7 +121,7 @@ func (f Filter) order(c *where.Clause) (string, error) {
 		return order, nil
 	}
 	if !text.Storable(f.After.EmailKey) {
-		return "", fault.Validation(map[string]string{"cursor": "Not a cursor of this list."})
+		return "", fault.Validation(map[string]string{"cursor": "This is not a cursor of this list."})
 	}
 	after := any(f.After.CreatedAt)
 	if column == "email_key" {

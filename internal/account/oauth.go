@@ -21,7 +21,7 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 )
 
-// OAuthFlowTTL is how long somebody may take at a provider.
+// OAuthFlowTTL is how long a person may take to sign in at a provider.
 const OAuthFlowTTL = 10 * time.Minute
 
 // Faults of sign-in through providers, beside those of package oauth.
@@ -29,7 +29,7 @@ var (
 	ErrProvider   = fault.Missing("sign-in provider")
 	ErrOAuthState = oauth.ErrIssuer // to a client all of them are one
 	ErrDenied     = fault.New(fault.Malformed, "oauth_denied", "The sign-in was declined at the provider.")
-	ErrReturnURL  = fault.New(fault.Malformed, "redirect_not_allowed", "That address is not one that a sign-in may return to.")
+	ErrReturnURL  = fault.New(fault.Malformed, "redirect_not_allowed", "A sign-in may not return to that address.")
 )
 
 // OAuthOptions configure sign-in through outside providers; the zero value has none.
@@ -52,9 +52,10 @@ func (o OAuthOptions) validate() error {
 	return nil
 }
 
-// OAuthStart is a wish to sign in at a provider.
+// OAuthStart is a request to sign in at a provider.
 type OAuthStart struct {
-	// ReturnURL is where to send the outcome; empty to get it from the callback.
+	// ReturnURL is where the browser is sent with the outcome; if it is empty, the
+	// callback answers with the outcome.
 	ReturnURL string
 	// CodeChallenge is S256 (RFC 7636 section 4.2) of a secret of who wants the
 	// outcome, needed with ReturnURL: of all who may see the code that travels in
@@ -88,7 +89,7 @@ func (s *Service) StartOAuth(ctx context.Context, provider string, start OAuthSt
 			return OAuthStarted{}, ErrReturnURL
 		}
 		if !isSecret(start.CodeChallenge) {
-			return OAuthStarted{}, fault.Validation(map[string]string{"code_challenge": "Must be the base64url SHA-256 of your code_verifier; needed with redirect_to."})
+			return OAuthStarted{}, fault.Validation(map[string]string{"code_challenge": "Must be the base64url SHA-256 of your code_verifier; required with redirect_to."})
 		}
 		flow.ReturnUrl, flow.CodeChallenge = &start.ReturnURL, &start.CodeChallenge
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/waypost/waypost/internal/mail"
 )
 
-// Register makes an account for whoever asks, with role USER, and mails a link to
-// verify its address, which it may sign in before. It returns ErrEmailTaken,
-// throttle.ErrLimited, ErrBusy, or a validation fault keyed by field.
+// Register creates an account with role USER for anybody who asks, and mails a link
+// that verifies its address. The account can sign in before that. It returns
+// ErrEmailTaken, throttle.ErrLimited, ErrBusy, or a validation fault keyed by field.
 func (s *Service) Register(ctx context.Context, n NewUser) (User, error) {
 	n.Role = identity.User
 	if err := n.normalized().validate(); err != nil {

@@ -16,7 +16,7 @@ import (
 // ErrNoSession says that the account has no such session, or that it has ended.
 var ErrNoSession = fault.Missing("session")
 
-// Session is a sign-in that still holds.
+// Session is a sign-in session that has not ended.
 type Session struct {
 	ID         uuid.UUID
 	Methods    []string // how it was opened: see Method
@@ -76,7 +76,7 @@ func (s *Service) EndSession(ctx context.Context, id uuid.UUID) error {
 	})
 }
 
-// EndSessions ends all of the acting account's sessions, the asking one included.
+// EndSessions ends all of the acting account's sessions, including the one that asks.
 func (s *Service) EndSessions(ctx context.Context) error {
 	p := identity.FromContext(ctx)
 	return s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {

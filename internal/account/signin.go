@@ -19,26 +19,27 @@ import (
 	"github.com/waypost/waypost/internal/token"
 )
 
-// SignedIn is what a client gets for its credentials: the tokens of a new
-// session or, when MFA is set, only the challenge to prove a second factor.
+// SignedIn is the result of a sign-in: the tokens of a new session or, when MFA is
+// set, only the challenge to prove a second factor.
 type SignedIn struct {
 	User        User
 	AccessToken string
 	ExpiresIn   time.Duration
-	// RefreshToken is opaque and good for one use; only its SHA-256 is stored.
+	// RefreshToken is opaque and can be used once; only its SHA-256 is stored.
 	RefreshToken string
-	// MFA is set when a second factor is wanted; AccessToken, ExpiresIn and
-	// RefreshToken are empty then, and no session exists.
+	// MFA is set when the account needs a second factor. Then AccessToken, ExpiresIn and
+	// RefreshToken are empty, and no session exists.
 	MFA *Challenge
 }
 
-// Challenge is what stands between a right first factor and a session.
+// Challenge is the result of a right first factor, when a second factor is still
+// missing.
 type Challenge struct {
-	// Token names this sign-in to the operation that takes the second factor, and
-	// is good for nothing else.
+	// Token identifies this sign-in to the operation that takes the second factor, and
+	// is of no other use.
 	Token     string
 	ExpiresIn time.Duration
-	// Methods are the second factors that would do, such as "totp".
+	// Methods are the accepted second factors, such as "totp".
 	Methods []string
 }
 
@@ -72,7 +73,7 @@ func (s *Service) readyToSign(ctx context.Context) error {
 // be one.
 func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn, error) {
 	if utf8.RuneCountInString(password) > MaxPassword {
-		return SignedIn{}, fault.Validation(map[string]string{"password": fmt.Sprintf("Has at most %d characters.", MaxPassword)})
+		return SignedIn{}, fault.Validation(map[string]string{"password": fmt.Sprintf("Must have at most %d characters.", MaxPassword)})
 	}
 	if err := s.readyToSign(ctx); err != nil {
 		return SignedIn{}, err

@@ -43,8 +43,8 @@ var secondFactorTries = throttle.Limit{Name: "second_factor", Max: 10, Block: ti
 
 // TwoFactorOptions configure two-factor authentication.
 type TwoFactorOptions struct {
-	// Sealer encrypts the secrets; without it none can be set up or proved, and
-	// accounts that have one can't sign in.
+	// Sealer encrypts the secrets. Without it, no second factor can be set up or proved,
+	// and accounts that have one can't sign in.
 	Sealer *seal.Keyring
 	// Issuer names the service in authenticator applications; default "Waypost".
 	Issuer string
@@ -67,8 +67,9 @@ const (
 	qrPixels     = 256
 )
 
-// SetupTOTP makes a secret that counts once EnableTOTP has seen a code of it. It
-// replaces one that never did. It returns ErrReauthenticate or ErrTOTPEnabled.
+// SetupTOTP creates a secret, which takes effect when EnableTOTP has seen one of its
+// codes. It replaces a secret that has not taken effect. It returns ErrReauthenticate
+// or ErrTOTPEnabled.
 func (s *Service) SetupTOTP(ctx context.Context, userID int64) (TOTPSetup, error) {
 	if err := s.requireRecent(ctx); err != nil {
 		return TOTPSetup{}, err

@@ -39,7 +39,7 @@ type User struct {
 	Active    bool
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// EmailVerified says that its holder proved to get mail at Email.
+	// EmailVerified says that the account's holder proved to receive mail at Email.
 	EmailVerified bool
 
 	emailKey string
@@ -52,8 +52,8 @@ type NewUser struct {
 	Email     string
 	Password  string
 	Role      identity.Role // empty for identity.User
-	// AllowCommonPassword takes a password that attackers try first: for a
-	// developer's own machine alone.
+	// AllowCommonPassword also accepts passwords that attackers try first. It is only
+	// for a developer's own machine.
 	AllowCommonPassword bool
 }
 

@@ -110,7 +110,7 @@ func (o Options) validate() error {
 		errs = append(errs, fmt.Errorf("there is no UI %d", o.UI))
 	}
 	if !slices.Contains(themes, o.Theme) {
-		errs = append(errs, fmt.Errorf("theme %q is none of %s", o.Theme, strings.Join(themes, ", ")))
+		errs = append(errs, fmt.Errorf("theme %q is not one of %s", o.Theme, strings.Join(themes, ", ")))
 	}
 	if (o.Auth.Name == "") != (o.Auth.Scheme == "") {
 		errs = append(errs, errors.New("auth needs both a name and a scheme"))

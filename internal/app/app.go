@@ -1,6 +1,6 @@
-// Package app composes the service and owns its life: New builds everything from
-// the bottom up, Run serves, Close takes it apart in reverse, also after a failed
-// start.
+// Package app composes the service and owns its life cycle: New builds everything
+// from the bottom up, Run serves, and Close takes it apart in reverse, also after a
+// failed start.
 package app
 
 import (
@@ -23,12 +23,10 @@ import (
 	"github.com/waypost/waypost/internal/webhook"
 )
 
-// Options are what New needs. All fields but Extensions and ShowMailLinks are
-// mandatory.
+// Options configure New. All fields but Extensions and ShowMailLinks are mandatory.
 type Options struct {
 	Config config.Config
-	// Areas are the pools of the database, which is migrated; they stay the caller's to
-	// close.
+	// Areas are the connection pools of a migrated database. The caller closes them.
 	Areas  db.Areas
 	Logger *slog.Logger
 	// LookupSecret finds a webhook secret by its variable's name, at each delivery.
@@ -59,8 +57,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return a, nil
 }
 
-// build goes from the bottom up: the domains, what works in the background, what
-// answers requests.
+// build goes from the bottom up: the domains, the background work, the handler of
+// requests.
 func (a *App) build(ctx context.Context) error {
 	o := a.options
 	metrics := telemetry.New()
@@ -125,7 +123,7 @@ func (a *App) startJobs(ctx context.Context, metrics prometheus.Registerer) erro
 	return nil
 }
 
-// Handler answers the service's requests, for a server of the caller's own.
+// Handler answers the service's requests, for a caller that has its own server.
 func (a *App) Handler() http.Handler { return a.handler }
 
 // Run answers requests on l until ctx ends, then finishes those in flight.
@@ -137,8 +135,8 @@ func (a *App) Run(ctx context.Context, l net.Listener) error {
 	return serveHTTP(ctx, l, a.handler, a.options.Config.RequestTimeout, a.options.Config.ShutdownTimeout, a.options.Logger)
 }
 
-// Close stops background work, newest first. What was acknowledged is durable
-// before and after.
+// Close stops background work, newest first. Acknowledged data is durable, whether
+// Close runs or not.
 func (a *App) Close() error { return a.closers.run() }
 
 // quieter passes on only warnings and errors: River speaks of every start.

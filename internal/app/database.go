@@ -81,9 +81,9 @@ func OpenDatabase(ctx context.Context, c config.Config, logger *slog.Logger) (*D
 	case err != nil:
 		return nil, err
 	case !made && c.DataDirGiven():
-		return nil, fmt.Errorf("there is no database in %s; `waypost dev --data-dir %[1]s` makes one", c.DataDir)
+		return nil, fmt.Errorf("there is no database in %s; `waypost dev --data-dir %[1]s` creates one", c.DataDir)
 	case !made:
-		return nil, fmt.Errorf("which database? Set DATABASE_URL, or name the data directory of a dev with --data-dir; there is none in %s, the default, which `waypost dev` makes", c.DataDir)
+		return nil, fmt.Errorf("which database? Set DATABASE_URL, or name the data directory of a dev with --data-dir. There is no database in the default directory, %s; `waypost dev` creates one", c.DataDir)
 	}
 	d, err := privateDatabase(ctx, c, logger, embedded.AttachOrStart)
 	if err != nil {
@@ -146,7 +146,7 @@ func (d *Database) takeForDev(ctx context.Context, c config.Config) error {
 		}
 	}
 	if err := token.CheckSecretKey(ctx, conn, []byte(c.SecretKey), []byte(c.SecretKeyPrevious)); err != nil {
-		return fmt.Errorf("%w; dev keeps the one that it makes up in the data directory, %s", err, secretKeyFile)
+		return fmt.Errorf("%w; the key that dev generates is in the data directory, in %s", err, secretKeyFile)
 	}
 	if err := d.migrate(ctx); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (d *Database) takeForDev(ctx context.Context, c config.Config) error {
 // other must have been, unless migrate says so.
 func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, migrate bool) (db.Areas, error) {
 	if least := db.LeastConns(); c.MaxConns < least {
-		return db.Areas{}, fmt.Errorf("WAYPOST_DATABASE_MAX_CONNS is %d, which is too small to be divided: give %d or more", c.MaxConns, least)
+		return db.Areas{}, fmt.Errorf("WAYPOST_DATABASE_MAX_CONNS is %d, too few to divide among the areas: give %d or more", c.MaxConns, least)
 	}
 	if migrate || d.Private() {
 		if err := d.migrate(ctx); err != nil {

@@ -14,15 +14,16 @@ type Extensions struct {
 	Providers []webhook.Registration
 	// Bindings tie handlers to providers' events.
 	Bindings []webhook.Binding
-	// Overrides says more about operations than they say of themselves, in the
-	// description and all that is made from it; nil for nothing. A wrong method or
-	// path is an error at start.
+	// Overrides replaces texts of operations in the description and in everything
+	// derived from it; nil for no overrides. A method and path that no route has fail
+	// the start.
 	Overrides func(*apidoc.Overrides)
-	// Resources returns more operations; nil for none. s is empty where they are only
-	// described, so it must be kept for when they are called.
+	// Resources returns more operations; nil for none. When the operations are only
+	// described, and never called, s is empty. So don't use its fields in Resources
+	// itself, only in the operations' handlers.
 	Resources func(s *Services) []api.Resource
-	// Periodic returns more work that runs by itself, Workers what works more kinds of
-	// jobs; nil for none.
+	// Periodic returns more periodic tasks, Workers the workers of more kinds of jobs;
+	// nil for none.
 	Periodic func(s *Services) []jobs.Periodic
 	Workers  func(s *Services) []jobs.Worker
 }

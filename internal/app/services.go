@@ -35,8 +35,8 @@ type Services struct {
 	// Countries is nil without a database.
 	Countries *country.Database
 
-	// These are a server's alone; for a command they are nil, and Accounts can't sign
-	// anybody in nor send mails.
+	// Only a server has these. For a command they are nil, and Accounts can neither
+	// sign anybody in nor send mails.
 	Tokens   *token.Service
 	Receiver *webhook.Receiver
 	Alerts   *webhook.Alerts
@@ -45,8 +45,8 @@ type Services struct {
 	closers closers
 }
 
-// OpenServices opens a command's database, whose name announce is told; it is
-// migrated when it is the private one, and must have been when not.
+// OpenServices opens the database of a command, and calls announce with its name. It
+// migrates the private database of dev; any other database must be migrated already.
 func OpenServices(ctx context.Context, c config.Config, announce func(database string)) (*Services, error) {
 	logger := QuietLogger()
 	var cleanup closers
@@ -73,7 +73,7 @@ func OpenServices(ctx context.Context, c config.Config, announce func(database s
 // Close lets go of all that was opened, newest first.
 func (s *Services) Close() error { return s.closers.run() }
 
-// openDomains builds what a command needs as a server does.
+// openDomains builds the services that both a command and a server need.
 func (s *Services) openDomains(areas db.Areas, c config.Config, logger *slog.Logger) error {
 	s.DB = areas.Requests
 	var err error
@@ -111,7 +111,8 @@ func (s *Services) openAccounts(o account.Options) error {
 	return err
 }
 
-// openServer builds what only a server has, and the accounts with it.
+// openServer builds the services that only a server has, and Accounts, which needs
+// some of them.
 func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.Registry, metrics prometheus.Registerer) error {
 	var err error
 	if s.Tokens, err = newTokens(ctx, s, o.Config); err != nil {
@@ -125,7 +126,7 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 		return err
 	}
 	if err := s.Accounts.ResealSecrets(ctx); err != nil {
-		o.Logger.ErrorContext(ctx, "two-factor secrets that the secret keys don't open; their accounts need a recovery code", "error", err)
+		o.Logger.ErrorContext(ctx, "the secret keys can't decrypt some two-factor secrets; their accounts need a recovery code", "error", err)
 	}
 	if err := s.openWebhooks(o, registry, metrics); err != nil {
 		return err

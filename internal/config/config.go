@@ -16,30 +16,30 @@ import (
 // default and the meaning.
 type Config struct {
 	Addr            string         `env:"WAYPOST_ADDR" flag:"addr" for:"server" envDefault:"127.0.0.1:8080" help:"Address to listen on; port 0 picks a free one"`
-	URL             string         `env:"WAYPOST_URL" flag:"url" for:"server" help:"The service's public URL, used in links, tokens and the API description; required by serve, made from the address by dev"`
+	URL             string         `env:"WAYPOST_URL" flag:"url" for:"server" help:"The service's public URL, used in links, tokens and the API description; required by serve; dev makes it from the address"`
 	TrustedProxies  []netip.Prefix `env:"WAYPOST_TRUSTED_PROXIES" flag:"trusted-proxies" for:"server" help:"Proxies (addresses or CIDR ranges, separated by commas) whose X-Forwarded-For is believed"`
 	RequestTimeout  time.Duration  `env:"WAYPOST_REQUEST_TIMEOUT" flag:"request-timeout" for:"server" envDefault:"30s" help:"Longest time that one request may take"`
 	ShutdownTimeout time.Duration  `env:"WAYPOST_SHUTDOWN_TIMEOUT" flag:"shutdown-timeout" for:"server" envDefault:"20s" help:"Longest wait for requests and jobs in flight when stopping"`
 	HonorDoNotTrack bool           `env:"WAYPOST_HONOR_DNT" flag:"honor-dnt" for:"server" envDefault:"true" help:"Count nothing for visitors who send DNT: 1 or Sec-GPC: 1"`
 	GeoIPDatabase   string         `env:"WAYPOST_GEOIP_DATABASE" flag:"geoip-database" for:"database" help:"Country database in MaxMind's format (.mmdb); without one visitors have no country"`
-	StatsTimeout    time.Duration  `env:"WAYPOST_STATS_TIMEOUT" flag:"stats-timeout" for:"server" envDefault:"25s" help:"Longest time for making one answer of the statistics; at most five sixths of the request timeout"`
-	KeyRate         int            `env:"WAYPOST_KEY_RATE" flag:"key-rate" for:"server" envDefault:"12000" help:"Requests per minute with one of a site's secret keys; 0 is without limit"`
-	SiteRate        int            `env:"WAYPOST_SITE_RATE" flag:"site-rate" for:"server" envDefault:"600000" help:"Hits per minute that the pages of one site may report; 0 is without limit"`
-	AddressRate     int            `env:"WAYPOST_ADDRESS_RATE" flag:"address-rate" for:"server" envDefault:"12000" help:"Hits per minute that may come from one address; 0 is without limit"`
+	StatsTimeout    time.Duration  `env:"WAYPOST_STATS_TIMEOUT" flag:"stats-timeout" for:"server" envDefault:"25s" help:"Longest time that one statistics query may take; at most five sixths of the request timeout"`
+	KeyRate         int            `env:"WAYPOST_KEY_RATE" flag:"key-rate" for:"server" envDefault:"12000" help:"Requests per minute with one of a site's secret keys; 0 means no limit"`
+	SiteRate        int            `env:"WAYPOST_SITE_RATE" flag:"site-rate" for:"server" envDefault:"600000" help:"Hits per minute that the pages of one site may report; 0 means no limit"`
+	AddressRate     int            `env:"WAYPOST_ADDRESS_RATE" flag:"address-rate" for:"server" envDefault:"12000" help:"Hits per minute that may come from one network address; 0 means no limit"`
 	LogLevel        string         `env:"WAYPOST_LOG_LEVEL" flag:"log-level" for:"server" envDefault:"info" help:"debug, info, warn or error"`
 	LogFormat       string         `env:"WAYPOST_LOG_FORMAT" flag:"log-format" for:"server" help:"json or text; by default text in dev and json elsewhere"`
 
-	DatabaseURL      string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev makes a private server, and commands use that of the data directory"`
+	DatabaseURL      string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev creates a private server in the data directory, and other commands use that server"`
 	DatabaseOwnerURL string `env:"WAYPOST_DATABASE_OWNER_URL" help:"Connection string of the database's owner, for migrations; default DATABASE_URL"`
-	MaxConns         int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"24" help:"Largest number of database connections of this process, 9 or more; they are divided among deliveries, collection, statistics that read events, jobs and everything else"`
+	MaxConns         int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"24" help:"Maximum number of database connections of this process, 9 or more; they are divided among deliveries, collection, statistics that read events, jobs and everything else"`
 	DataDir          string `env:"WAYPOST_DATA_DIR" flag:"data-dir" for:"database" envDefault:".waypost" help:"Where dev keeps its private PostgreSQL and dev.env; other commands work on the database there, and take this or DATABASE_URL, not both"`
-	PostgresBin      string `env:"WAYPOST_POSTGRES_BIN" flag:"postgres-bin" for:"database" help:"Directory of PostgreSQL's programs for the private server; found by itself when unset"`
+	PostgresBin      string `env:"WAYPOST_POSTGRES_BIN" flag:"postgres-bin" for:"database" help:"Directory of PostgreSQL's programs for the private server; dev finds it by itself when unset"`
 
-	SecretKey         string `env:"WAYPOST_SECRET_KEY" help:"32 bytes or more that wrap signing keys; required by serve"`
-	SecretKeyPrevious string `env:"WAYPOST_SECRET_KEY_PREVIOUS" help:"The former secret key, which still unwraps while keys are rotated"`
+	SecretKey         string `env:"WAYPOST_SECRET_KEY" help:"Secret of 32 bytes or more that encrypts the signing keys and two-factor secrets; required by serve"`
+	SecretKeyPrevious string `env:"WAYPOST_SECRET_KEY_PREVIOUS" help:"The former secret key, which can still decrypt while you change WAYPOST_SECRET_KEY"`
 
 	ConfigFile   string `env:"WAYPOST_CONFIG" flag:"config" for:"server" help:"YAML file that declares webhook providers and handlers"`
-	MetricsToken string `env:"WAYPOST_METRICS_TOKEN" help:"Bearer token that GET /metrics takes, 16 characters or more; without it there is no such path"`
+	MetricsToken string `env:"WAYPOST_METRICS_TOKEN" help:"Bearer token for GET /metrics, 16 characters or more; while it is not set, the path does not exist"`
 
 	Accounts Accounts
 	OAuth    OAuth
@@ -56,17 +56,17 @@ func (c Config) DataDirGiven() bool { return c.dataDirGiven }
 
 // Accounts are the settings of sign-in.
 type Accounts struct {
-	RefreshGrace    time.Duration `env:"WAYPOST_REFRESH_GRACE" flag:"refresh-grace" for:"server" envDefault:"0s" help:"For how long a refresh token may be used once more, up to 10s, for clients that refresh twice at once; 0s ends the session instead"`
+	RefreshGrace    time.Duration `env:"WAYPOST_REFRESH_GRACE" flag:"refresh-grace" for:"server" envDefault:"0s" help:"For how long a refresh token may be used a second time, up to 10s, for clients that refresh twice at once; with 0s a second use ends the session"`
 	RequireAdmin2FA bool          `env:"WAYPOST_REQUIRE_ADMIN_2FA" flag:"require-admin-2fa" for:"server" help:"Administrators without two-factor authentication can do nothing but set it up"`
 }
 
 // Webhooks are the settings of the memory for deliveries, of the retention of
 // events, and of the alert about a provider whose events keep failing.
 type Webhooks struct {
-	BodyMemory    int    `env:"WAYPOST_WEBHOOK_BODY_MEMORY" flag:"webhook-body-memory" for:"server" envDefault:"0" help:"MiB of memory that the bodies of webhooks may take at any moment; more are refused with 503; 0 is 64, or twice the largest body_limit"`
-	AlertStreak   int    `env:"WAYPOST_WEBHOOK_ALERT_STREAK" flag:"webhook-alert-streak" for:"server" envDefault:"5" help:"How many of a provider's newest webhook events in a row must have failed for an alert"`
-	AlertURL      string `env:"WAYPOST_WEBHOOK_ALERT_URL" help:"Where the alert is posted, as a signed Standard Webhooks delivery; without it there is none"`
-	RetentionDays int    `env:"WAYPOST_WEBHOOK_RETENTION_DAYS" flag:"webhook-retention-days" for:"server" envDefault:"0" help:"After how many days the payloads of handled webhook events are emptied; their rows stay; 0 is never"`
+	BodyMemory    int    `env:"WAYPOST_WEBHOOK_BODY_MEMORY" flag:"webhook-body-memory" for:"server" envDefault:"0" help:"MiB of memory that webhook bodies may take at any moment; deliveries beyond that are refused with 503; 0 means 64, or twice the largest body_limit if that is more"`
+	AlertStreak   int    `env:"WAYPOST_WEBHOOK_ALERT_STREAK" flag:"webhook-alert-streak" for:"server" envDefault:"5" help:"An alert is raised when this many of a provider's newest webhook events in a row have failed"`
+	AlertURL      string `env:"WAYPOST_WEBHOOK_ALERT_URL" help:"URL that alerts are posted to, as signed Standard Webhooks deliveries; without it an alert is only a line in the log"`
+	RetentionDays int    `env:"WAYPOST_WEBHOOK_RETENTION_DAYS" flag:"webhook-retention-days" for:"server" envDefault:"0" help:"After how many days the payloads of handled webhook events are emptied; the events' rows stay; 0 means never"`
 	AlertSecret   string `env:"WAYPOST_WEBHOOK_ALERT_SECRET" help:"The alert's signing secret: a key in base64, with or without whsec_ before it"`
 }
 
@@ -78,10 +78,10 @@ type Docs struct {
 	Description     string   `env:"WAYPOST_DOCS_DESCRIPTION" flag:"docs-description" for:"server" help:"Introduction in the API description, in Markdown; by default the API's own"`
 	UI              string   `env:"WAYPOST_DOCS_UI" flag:"docs-ui" for:"server" envDefault:"primary" help:"Interactive documentation shown by default: primary (Scalar) or alternate (Swagger UI)"`
 	Theme           string   `env:"WAYPOST_DOCS_THEME" flag:"docs-theme" for:"server" envDefault:"kepler" help:"Theme of the primary UI"`
-	DevMode         bool     `env:"WAYPOST_DOCS_DEV_MODE" flag:"docs-dev-mode" for:"server" help:"Make the documentation anew for each request"`
-	ReadOnly        bool     `env:"WAYPOST_DOCS_READ_ONLY" flag:"docs-read-only" for:"server" help:"No sending of requests from the interactive documentation"`
+	DevMode         bool     `env:"WAYPOST_DOCS_DEV_MODE" flag:"docs-dev-mode" for:"server" help:"Generate the documentation anew for each request"`
+	ReadOnly        bool     `env:"WAYPOST_DOCS_READ_ONLY" flag:"docs-read-only" for:"server" help:"Allow no requests to be sent from the interactive documentation"`
 	ExcludeRoutes   []string `env:"WAYPOST_DOCS_EXCLUDE_ROUTES" flag:"docs-exclude-routes" for:"server" help:"Globs, separated by commas, of paths that the documentation leaves out: * within a segment, ** across"`
-	ExcludePrefixes []string `env:"WAYPOST_DOCS_EXCLUDE_PREFIXES" flag:"docs-exclude-prefixes" for:"server" help:"Beginnings, separated by commas, of paths that the documentation leaves out"`
+	ExcludePrefixes []string `env:"WAYPOST_DOCS_EXCLUDE_PREFIXES" flag:"docs-exclude-prefixes" for:"server" help:"Prefixes, separated by commas, of paths that the documentation leaves out"`
 }
 
 // Dev is what dev seeds; a value that is set wins over one that dev makes up.

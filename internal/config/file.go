@@ -45,7 +45,7 @@ func ReadFile(path string) (File, error) {
 	}
 	for name, node := range sections {
 		if name != "webhooks" {
-			return File{}, fmt.Errorf("WAYPOST_CONFIG: %s:%d: unknown section %q; the one there is, is webhooks", path, node.Line, name)
+			return File{}, fmt.Errorf("WAYPOST_CONFIG: %s:%d: unknown section %q; the only section is webhooks", path, node.Line, name)
 		}
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {

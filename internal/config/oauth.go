@@ -5,14 +5,14 @@ import "errors"
 // OAuth are the settings of sign-in through outside providers. A provider without
 // a client id is not offered.
 type OAuth struct {
-	GoogleClientID     string   `env:"WAYPOST_OAUTH_GOOGLE_CLIENT_ID" flag:"oauth-google-client-id" for:"server" help:"Client id at Google, or at the OpenID provider in its place; without it there is no such sign-in"`
+	GoogleClientID     string   `env:"WAYPOST_OAUTH_GOOGLE_CLIENT_ID" flag:"oauth-google-client-id" for:"server" help:"Client id at Google, or at the OpenID provider in its place; without it this sign-in is not offered"`
 	GoogleClientSecret string   `env:"WAYPOST_OAUTH_GOOGLE_CLIENT_SECRET" help:"The client's secret there"`
 	GoogleURL          string   `env:"WAYPOST_OAUTH_GOOGLE_URL" flag:"oauth-google-url" for:"server" envDefault:"https://accounts.google.com" help:"The OpenID provider's issuer"`
-	GitHubClientID     string   `env:"WAYPOST_OAUTH_GITHUB_CLIENT_ID" flag:"oauth-github-client-id" for:"server" help:"Client id at GitHub; without it there is no such sign-in"`
+	GitHubClientID     string   `env:"WAYPOST_OAUTH_GITHUB_CLIENT_ID" flag:"oauth-github-client-id" for:"server" help:"Client id at GitHub; without it this sign-in is not offered"`
 	GitHubClientSecret string   `env:"WAYPOST_OAUTH_GITHUB_CLIENT_SECRET" help:"The client's secret there"`
 	GitHubURL          string   `env:"WAYPOST_OAUTH_GITHUB_URL" flag:"oauth-github-url" for:"server" envDefault:"https://github.com" help:"GitHub's site, or that of an Enterprise Server"`
 	GitHubAPIURL       string   `env:"WAYPOST_OAUTH_GITHUB_API_URL" flag:"oauth-github-api-url" for:"server" envDefault:"https://api.github.com" help:"GitHub's API, or that of an Enterprise Server (its site with /api/v3)"`
-	ReturnURLs         []string `env:"WAYPOST_OAUTH_RETURN_URLS" flag:"oauth-return-urls" for:"server" help:"Addresses, separated by commas, that a sign-in may return to with a one-time code; compared to the letter"`
+	ReturnURLs         []string `env:"WAYPOST_OAUTH_RETURN_URLS" flag:"oauth-return-urls" for:"server" help:"Addresses, separated by commas, that a sign-in may return to with a one-time code; they must match exactly"`
 }
 
 func (o OAuth) validate() error {

@@ -80,7 +80,7 @@ func Read(environ []string, flags map[string]string) (Config, error) {
 func (c Config) validate() error {
 	var errs []error
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
-		errs = append(errs, fmt.Errorf("WAYPOST_LOG_LEVEL: %q is none of debug, info, warn, error", c.LogLevel))
+		errs = append(errs, fmt.Errorf("WAYPOST_LOG_LEVEL: %q is not one of debug, info, warn, error", c.LogLevel))
 	}
 	if !slices.Contains([]string{"", "json", "text"}, c.LogFormat) {
 		errs = append(errs, fmt.Errorf("WAYPOST_LOG_FORMAT: %q is neither json nor text", c.LogFormat))

@@ -49,7 +49,7 @@ func (n NewPost) validate() error {
 		details["body"] = fmt.Sprintf("Needs 1 to %d characters.", MaxBody)
 	}
 	if len(n.Tags) > MaxTags {
-		details["tags"] = fmt.Sprintf("Has at most %d tags.", MaxTags)
+		details["tags"] = fmt.Sprintf("Must have at most %d tags.", MaxTags)
 	}
 	for i, tag := range n.Tags {
 		if !text.Within(tag, 1, MaxTag) {

@@ -22,9 +22,9 @@ type Envelope struct {
 
 // Problem says what went wrong.
 type Problem struct {
-	Code    string            `json:"code" example:"validation_failed" doc:"Stable, in snake_case."`
+	Code    string            `json:"code" example:"validation_failed" doc:"A stable code in snake_case."`
 	Message string            `json:"message" example:"The request has fields that break a rule; see details." doc:"A sentence for people."`
-	Details map[string]string `json:"details,omitempty" doc:"Field path to a sentence, where there is something to add."`
+	Details map[string]string `json:"details,omitempty" doc:"Sentences by field path, where there is something to add."`
 }
 
 // statuses is the only table from a kind of failure to an HTTP status.

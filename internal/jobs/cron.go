@@ -12,13 +12,13 @@ import (
 )
 
 // Periodic is one line of the cron table: a task that is safe to repeat, and
-// that finds its work in the database rather than in its arguments. Each also runs
-// once at start.
+// that finds its work in the database rather than in its arguments. Each task also
+// runs once at start.
 type Periodic struct {
 	Name  string
 	Every time.Duration
-	// Everywhere has each instance run the task by itself, because its configuration
-	// decides what it does; the others are run by one instance for all.
+	// Everywhere makes each instance run the task by itself, because the result depends
+	// on the instance's configuration. Without it, one instance runs the task for all.
 	Everywhere bool
 	// Run returns how many rows it changed.
 	Run func(ctx context.Context) (int, error)

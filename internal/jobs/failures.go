@@ -48,7 +48,7 @@ func (s streak) tolerable() bool { return s.periodic && s.Count <= tolerated }
 func newFailures(logger *slog.Logger, metrics prometheus.Registerer, names []string) (*failures, error) {
 	f := &failures{logger: logger, row: make(map[string]streak), counter: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waypost_job_failures_total",
-		Help: "Jobs whose last attempt failed, by kind, and runs of periodic tasks from the third in a row that failed, by name.",
+		Help: "Jobs whose last attempt failed, by kind, and failed runs of periodic tasks, counted from the third failure in a row, by name.",
 	}, []string{"name"})}
 	for _, name := range names {
 		f.counter.WithLabelValues(name)

@@ -1,5 +1,5 @@
-// Package jobs works the jobs that other packages insert, and repeats what runs by
-// itself. The tables of both are in internal/app.
+// Package jobs works the jobs that other packages insert, and runs periodic tasks.
+// The tables of workers and of periodic tasks are in internal/app.
 package jobs
 
 import (
@@ -35,12 +35,11 @@ const (
 	rollupWorkers = 2
 )
 
-// Options configure New. Pool and Logger are
-// mandatory.
+// Options configure New. Pool and Logger are mandatory.
 type Options struct {
 	Pool   *pgxpool.Pool
 	Logger *slog.Logger
-	// Periodic is what runs by itself, Workers what works the jobs.
+	// Periodic are the periodic tasks, Workers the workers, one for each kind of job.
 	Periodic []Periodic
 	Workers  []Worker
 	// Metrics takes the runner's metrics; nil for none.

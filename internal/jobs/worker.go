@@ -15,32 +15,31 @@ type Worker struct {
 	register func(*river.Workers) error
 }
 
-// Limits are what a kind of job differs in from the others. The zero value is right
-// for most.
+// Limits bound the runs of one kind of job. The zero value is right for most kinds.
 type Limits struct {
-	// Timeout bounds one run; 0 is a minute.
+	// Timeout bounds one run; 0 means a minute.
 	Timeout time.Duration
-	// Attempts is after how many failures a job is given up; 0 is River's 25, over
-	// three weeks.
+	// Attempts is the number of failures after which a job is given up; 0 means River's
+	// default of 25, over three weeks.
 	Attempts int
-	// Wait is how long to wait after so many failures; nil for River's backoff, which
-	// is the fourth power in seconds.
+	// Wait returns how long to wait after that many failures; nil for River's backoff,
+	// which is the number's fourth power in seconds.
 	Wait func(failures int) time.Duration
 }
 
-// SoonAgain waits five seconds more after each failure, at most a minute: for jobs
-// that can only fail for want of a database.
+// SoonAgain waits five seconds more after each failure, at most a minute. It is for
+// jobs that only fail when the database is away.
 func SoonAgain(failures int) time.Duration {
 	return min(time.Duration(failures)*5*time.Second, time.Minute)
 }
 
-// Work makes a worker. An error of do is a failed attempt, unless it is of
-// queue.Again.
+// Work makes a worker. An error from do is a failed attempt, unless queue.Again made
+// it.
 func Work[A queue.Job](do func(context.Context, A) error, l Limits) Worker {
 	return WorkByID(func(ctx context.Context, a A, _ int64) error { return do(ctx, a) }, l)
 }
 
-// WorkByID is Work for what must know the job's id.
+// WorkByID is Work for a function that also needs the job's id.
 func WorkByID[A queue.Job](do func(ctx context.Context, a A, id int64) error, l Limits) Worker {
 	var a A
 	return Worker{kind: a.Kind(), register: func(to *river.Workers) error {

@@ -63,7 +63,7 @@ An application may ask you for this code instead:
   {{.Code}}
 
 If you did not open an account, ignore this mail.`},
-	SetPassword: {"Your new account", `an administrator made an account for you. Choose your password here:
+	SetPassword: {"Your new account", `an administrator created an account for you. Choose your password here:
 
   {{.Link}}
 
@@ -84,7 +84,7 @@ The link works once, for one hour. If it was not you, ignore this mail: nothing 
 	PasswordChanged: {"Your password was changed", `the password of your account was changed, and other sessions were ended.
 
 If it was not you, ask for a new password at once and tell the operator of this service.`},
-	EmailChanged: {"Your e-mail address was changed", `your account's e-mail address was changed; this address signs in no more.
+	EmailChanged: {"Your e-mail address was changed", `your account's e-mail address was changed; you can't sign in with this address any more.
 
 If it was not you, tell the operator of this service.`},
 	TwoFactorChanged: {"Your two-factor settings were changed", `{{.Detail}}

@@ -55,8 +55,8 @@ const againSuffix = "/again"
 
 var (
 	errForeign  = fault.New(fault.Forbidden, fault.CodeForbidden, "This form was sent from another site. Open the link in your mail, and send it from there.")
-	errForm     = fault.New(fault.Malformed, "invalid_form", "The form did not arrive whole. Send it once more.")
-	errTooMuch  = fault.New(fault.TooLarge, fault.CodePayloadTooLarge, "That is far more than the form has room for.")
+	errForm     = fault.New(fault.Malformed, "invalid_form", "The form did not arrive completely. Send it again.")
+	errTooMuch  = fault.New(fault.TooLarge, fault.CodePayloadTooLarge, "The form's data is too large.")
 	errMismatch = fault.New(fault.Invalid, fault.CodeValidation, "The two passwords differ. Type the same one twice.")
 )
 

@@ -217,7 +217,7 @@ func TestASpentLinkOffersAnotherAndTellsNobodyWhoHasAnAccount(t *testing.T) {
 		spent := s.get(t, tc.path+"?token=wpml_made-up")
 		spent.wants(t, tc.path, 400, "mailed to you")
 		known, unknown := s.submit(t, spent, map[string]string{"email": " ADA@example.com"}), s.submit(t, spent, map[string]string{"email": "eve@example.com"})
-		known.wants(t, "another", 200, "Look into your mail")
+		known.wants(t, "another", 200, "Check your mail")
 		if known.body != unknown.body || known.status != unknown.status {
 			t.Errorf("%s: the answers differ:\n%s\n%s", tc.path, known.body, unknown.body)
 		}
@@ -228,7 +228,7 @@ func TestASpentLinkOffersAnotherAndTellsNobodyWhoHasAnAccount(t *testing.T) {
 		}
 		wrong := s.submit(t, spent, map[string]string{"email": "not an address"})
 		wrong.wants(t, "no address", 422, "The address: Must be one e-mail address")
-		s.submit(t, wrong, map[string]string{"email": ada}).wants(t, "mended", 200, "Look into your mail")
+		s.submit(t, wrong, map[string]string{"email": ada}).wants(t, "mended", 200, "Check your mail")
 	}
 }
 
@@ -276,8 +276,8 @@ func TestWhatIsNoFormOfTheseIsRefusedInPlainWords(t *testing.T) {
 	}
 	post(form, "Sec-Fetch-Site", "cross-site").wants(t, "another site's form", 403, "sent from another site")
 	post(form, "Sec-Fetch-Site", "same-site").wants(t, "a neighbour's form", 403, "sent from another site")
-	post(form+"&x="+strings.Repeat("x", 20_000)).wants(t, "a long one", 413, "far more than the form has room for")
-	post("token=%zz").wants(t, "half a one", 400, "did not arrive whole")
+	post(form+"&x="+strings.Repeat("x", 20_000)).wants(t, "a long one", 413, "data is too large")
+	post("token=%zz").wants(t, "half a one", 400, "did not arrive completely")
 	post(`{"token":"x"}`, "Content-Type", "application/json").wants(t, "JSON", 400, "no longer works")
 	post("").wants(t, "nothing", 400, "no longer works")
 	s.get(t, account.VerifyEmailPath).wants(t, "no secret", 400, "no longer works")
@@ -293,7 +293,7 @@ func TestTooManyRequestsForLinksAreToldWhenToReturn(t *testing.T) {
 	s := newSite(t)
 	spent := s.get(t, account.ResetPasswordPath)
 	for range 60 {
-		s.submit(t, spent, map[string]string{"email": "eve@example.com"}).wants(t, "within the limit", 200, "Look into your mail")
+		s.submit(t, spent, map[string]string{"email": "eve@example.com"}).wants(t, "within the limit", 200, "Check your mail")
 	}
 	over := s.submit(t, spent, map[string]string{"email": ada})
 	over.wants(t, "over it", 429, "That did not work")

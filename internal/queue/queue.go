@@ -1,6 +1,6 @@
-// Package queue inserts jobs. It is the insert-only half of River: services hold
-// it, while internal/jobs holds the client that works the jobs, which opens the
-// construction cycle between the two.
+// Package queue inserts jobs. It is the insert-only half of River: services hold a
+// Queue, and internal/jobs holds the client that works the jobs. Without this split,
+// the services and the client would need each other to be built.
 package queue
 
 import (
@@ -15,7 +15,8 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// Job is what a worker gets: a River argument struct with a stable Kind.
+// Job holds a job's arguments, which its worker gets: a River argument struct with a
+// stable Kind.
 type Job = river.JobArgs
 
 // Queue inserts jobs into River's tables.
@@ -44,21 +45,21 @@ func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, job Job) error {
 // Entry is a job with its time and place.
 type Entry struct {
 	Job Job
-	// Lane names the workers that take it; "" is the default ones. Lanes don't hold
-	// each other up.
+	// Lane names the group of workers that takes the job; "" is the default group.
+	// Jobs of one lane don't delay those of another.
 	Lane string
-	// At is when it may be worked; the zero value is at once.
+	// At is the earliest time for the job to run; the zero value means at once.
 	At time.Time
 }
 
-// Webhooks is the lane of what handles and forwards webhook events.
+// Webhooks is the lane of jobs that handle and forward webhook events.
 const Webhooks = "webhooks"
 
-// Rollups is the lane of what counts whole days anew.
+// Rollups is the lane of jobs that count whole days anew.
 const Rollups = "rollups"
 
-// InsertUnique adds jobs to a lane, but none that waits there or is being worked
-// with the same arguments already.
+// InsertUnique adds jobs to a lane. It leaves out a job when one with the same
+// arguments already waits or runs there.
 func (q *Queue) InsertUnique(ctx context.Context, tx pgx.Tx, lane string, jobs []Job) error {
 	params := make([]river.InsertManyParams, len(jobs))
 	for i, job := range jobs {

@@ -68,6 +68,6 @@ func (s *Service) noteUse(ctx context.Context, key Key, now time.Time) {
 		return s.queries.TouchSiteAPIKey(ctx, tx, dbsqlc.TouchSiteAPIKeyParams{Now: &now, Stale: &stale, SiteID: key.SiteID, ID: key.ID})
 	})
 	if err != nil {
-		s.o.Logger.WarnContext(ctx, "the use of a site's API key was not noted", "site", key.SiteID, "key", key.ID, "error", err)
+		s.o.Logger.WarnContext(ctx, "the time of last use of a site's API key was not stored", "site", key.SiteID, "key", key.ID, "error", err)
 	}
 }

@@ -36,10 +36,10 @@ type IngesterOptions struct {
 	// Random gives the salts; default crypto/rand.
 	Random io.Reader
 	// SessionGap is the longest time between two events of one session; default
-	// 30 minutes, the definition. Another value serves to show that tests notice.
+	// 30 minutes, as documented. Other values only serve to show that tests notice them.
 	SessionGap time.Duration
-	// Country names the country of an address by its ISO 3166-1 alpha-2 code, ""
-	// where that is unknown; nil knows none.
+	// Country returns the ISO 3166-1 alpha-2 code of an address's country, "" where it
+	// is unknown. With nil, all countries are unknown.
 	Country func(netip.Addr) string
 	// MaxQueued is how many hits may wait to be stored; default 4096.
 	MaxQueued int

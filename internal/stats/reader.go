@@ -10,9 +10,9 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 )
 
-// Reader answers for the spans of one site's plan, all from one snapshot. The
-// calendar, the definitions of window and bucket, and the ratios are above it, so
-// that another store of the same spans only implements this.
+// Reader answers questions about the spans of one site's plan, all from one snapshot.
+// The calendar, the definitions of window and bucket, and the ratios are above Reader,
+// so that another store has to implement only this interface.
 type Reader interface {
 	// Traffic returns what happened inside each span, one element per span.
 	Traffic(ctx context.Context, spans []DaySpan) ([]Traffic, error)

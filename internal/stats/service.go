@@ -1,3 +1,15 @@
+// Package stats counts the traffic of sites without cookies, and answers questions
+// about it. docs/statistics.md defines every number.
+//
+// Ingester stores page views and events: single hits of browsers, and batches of
+// servers. It also destroys the salts of old days. Importer stores the lines of access
+// logs and NDJSON files. Rollups keeps, in the background, the counts of each day by
+// dimension and label. Service answers questions from these rollups, and reads events
+// where a rollup is missing, out of date or not enough. Eraser deletes the data of a
+// deleted site.
+//
+// A visitor's hash changes at the site's midnight, so days share no visitors, and a
+// range of days is exactly the sum of its days.
 package stats
 
 import (
@@ -15,27 +27,28 @@ import (
 	"github.com/waypost/waypost/internal/text"
 )
 
-// defaultLabelCap is the contract's.
+// defaultLabelCap is the number of labels that the contract promises.
 const defaultLabelCap = 10_000
 
 // ServiceOptions configure NewService.
 type ServiceOptions struct {
 	DB *db.DB // mandatory
-	// EventsDB is for the answers that read many events; default DB. Its connections
-	// are how many such answers are made at once.
+	// EventsDB is for queries that read many events; default DB. The number of its
+	// connections bounds how many such queries run at once.
 	EventsDB *db.DB
-	// Timeout is the longest time for making one answer; default 25 s.
+	// Timeout is the longest time that one query may take; default 25 s.
 	Timeout time.Duration
-	// MaxEvents is how many events an answer may read, by estimate, without waiting
-	// for one of EventsDB's connections; default 2,000.
+	// MaxEvents is how many events, by estimate, a query may read without waiting for
+	// one of EventsDB's connections; default 2,000.
 	MaxEvents int64
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// LabelCap is how many labels of a dimension keep their name within a site
 	// day; the rest of that day becomes one row (other). Default 10,000.
 	LabelCap int
-	// MaxStale is how many visitors of an open day are added one by one to what its
-	// rollups have; with more of them the day is read from its events. Default 500.
+	// MaxStale is how many visitors of an open day, changed since its rollups were
+	// folded, are added to the rollups one by one. With more of them the day is read from
+	// its events. Default 500.
 	MaxStale int
 }
 
@@ -61,10 +74,10 @@ func (o ServiceOptions) withDefaults() ServiceOptions {
 }
 
 // Service answers questions about one site's traffic. Each answer is a fold over
-// the spans of a plan, and all of its queries see one snapshot. Its methods
+// the spans of a plan, and all of its database queries see one snapshot. Its methods
 // return faults of kind Invalid for a range that can't be answered (details name
-// the query parameter) or that takes too long (ErrTooExpensive), and of kind
-// Unavailable when too many ask or the database is away.
+// the query parameter) or takes too long (ErrTooExpensive), and of kind Unavailable
+// when there are too many requests or the database is away.
 type Service struct {
 	o       ServiceOptions
 	queries *dbsqlc.Queries
@@ -72,7 +85,7 @@ type Service struct {
 	fromRollups, fromEvents desk
 }
 
-// NewService makes a Service, or says what its options lack.
+// NewService makes a Service. It returns an error that says what its options lack.
 func NewService(o ServiceOptions) (*Service, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -168,7 +181,7 @@ func (s *Service) Breakdowns(ctx context.Context, q Query, dimensions ...Dimensi
 // empty, up to q.Limit properties of that event, never nil.
 func (s *Service) CustomEvents(ctx context.Context, q Query, name string) (CustomEvents, error) {
 	if !text.Storable(name) {
-		return CustomEvents{}, fault.Validation(map[string]string{"name": "Not a text that an event's name can be."})
+		return CustomEvents{}, fault.Validation(map[string]string{"name": "This can't be the name of an event."})
 	}
 	var out CustomEvents
 	err := s.read(ctx, q, func(ctx context.Context, r Reader, c calendar, w window) error {

@@ -15,7 +15,7 @@ import (
 const ChallengeTTL = 5 * time.Minute
 
 // ErrChallenge says that a challenge token is no good, or is no more.
-var ErrChallenge = fault.New(fault.Unauthenticated, "mfa_token_invalid", "This sign-in has expired or never was. Start again with the first step.")
+var ErrChallenge = fault.New(fault.Unauthenticated, "mfa_token_invalid", "This sign-in has expired or never existed. Start again with the first step.")
 
 // challengeType keeps challenge tokens and access tokens from passing for each
 // other (RFC 8725 section 3.11).

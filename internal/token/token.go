@@ -37,7 +37,7 @@ var (
 
 // ErrSecretKey says that a stored key was encrypted under none of the secret keys
 // that were given.
-var ErrSecretKey = errors.New("token: the stored signing key was encrypted under another WAYPOST_SECRET_KEY; set that one again, or give it as WAYPOST_SECRET_KEY_PREVIOUS")
+var ErrSecretKey = errors.New("token: the stored signing key was encrypted under another WAYPOST_SECRET_KEY; set that value again, or give it as WAYPOST_SECRET_KEY_PREVIOUS")
 
 // Options configure New. DB, Issuer and SecretKey are mandatory.
 type Options struct {

@@ -10,29 +10,30 @@ import (
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
-// About is what the API's description, its exports and dev show of a provider. All
-// of it is optional: what is left out is made from the verifier and the extractor.
+// About describes a provider in the API's description, in its exports and in dev. All
+// fields are optional: those left out are derived from the verifier and the extractor.
 type About struct {
 	// Summary is one line, such as "A payment event".
 	Summary string
 	// Description says more, in Markdown.
 	Description string
-	// EventType and ExternalID are those of an example delivery.
+	// EventType and ExternalID are the type and the id of an example delivery.
 	EventType, ExternalID string
-	// Body is that delivery's body. Its Go type becomes the schema.
+	// Body is the body of that delivery. Its Go type becomes the schema.
 	Body any
-	// Signing says how deliveries are signed, where the verifier doesn't by itself.
+	// Signing says how deliveries are signed. It is only needed where the verifier does
+	// not say so itself.
 	Signing signature.Recipe
-	// DemoSecret makes up a secret for dev; nil for 32 random bytes in base64 behind
-	// whsec_, which every scheme of package signature takes.
+	// DemoSecret generates a secret for dev. With nil, dev uses whsec_ and 32 random
+	// bytes in base64, which every scheme of package signature accepts.
 	DemoSecret func() string
 }
 
 // BuiltIn are the providers that every installation has.
 func BuiltIn() []Registration { return []Registration{Payment(), CodeHost()} }
 
-// Signing says how the provider signs. ok is false when nobody says so, as with a
-// verifier that is a function.
+// Signing says how the provider signs. ok is false when neither About nor the verifier
+// says so, for example when the verifier is a function.
 func (r Registration) Signing() (recipe signature.Recipe, ok bool) {
 	if r.About.Signing.Header != "" {
 		return r.About.Signing, true
@@ -43,15 +44,15 @@ func (r Registration) Signing() (recipe signature.Recipe, ok bool) {
 	return signature.Recipe{}, false
 }
 
-// Example is a delivery that a provider could send, but for its signature.
+// Example is a delivery that a provider could send, without its signature.
 type Example struct {
 	Body any
 	// Headers are those that the extractor reads.
 	Headers map[string]string
 }
 
-// Example returns what About says, completed with a type and an id where the
-// extractor finds them. An error says that the two contradict each other.
+// Example returns the example of About, with a type and an id put where the extractor
+// finds them. It returns an error when About and the extractor contradict each other.
 func (r Registration) Example() (Example, error) {
 	eventType, externalID := r.About.EventType, r.About.ExternalID
 	if r.About.Body == nil {
@@ -64,9 +65,9 @@ func (r Registration) Example() (Example, error) {
 	return e, err
 }
 
-// Renamed returns what to change in Example for an event of that id: members of the
-// body, as a merge patch (RFC 7396), and headers. Where the extractor can't say, that
-// is nothing.
+// Renamed returns the changes that give Example another id: members of the body, as a
+// merge patch (RFC 7396), and headers. If the extractor can't say where the id belongs,
+// there are no changes.
 func (r Registration) Renamed(externalID string) (Example, error) {
 	return r.compose(nil, "", externalID)
 }

@@ -285,7 +285,7 @@ func TestMetricsTellReceivedRefusedDuplicatesHandlersAndStreaks(t *testing.T) {
 		r.Refuse(t.Context(), webhook.Refusal{Provider: name, Err: webhook.ErrProvider})
 	}
 	mustReceive(t, r, signed(t, "payment", "paid", "evt_1", `{"another":"body"}`))
-	const want = `# HELP waypost_webhook_conflicts_total Duplicates whose body is not the stored one: a provider uses an id twice.
+	const want = `# HELP waypost_webhook_conflicts_total Duplicates whose body differs from the stored one: the provider used an id twice.
 # TYPE waypost_webhook_conflicts_total counter
 waypost_webhook_conflicts_total{provider="codehost"} 0
 waypost_webhook_conflicts_total{provider="payment"} 1
@@ -297,11 +297,11 @@ waypost_webhook_duplicates_total{provider="payment"} 2
 # TYPE waypost_webhook_failure_streak gauge
 waypost_webhook_failure_streak{provider="codehost"} 0
 waypost_webhook_failure_streak{provider="payment"} 2
-# HELP waypost_webhook_received_total Deliveries to a registered provider that were read whole, whatever came of them.
+# HELP waypost_webhook_received_total Deliveries to a registered provider whose body was read completely, whatever the outcome.
 # TYPE waypost_webhook_received_total counter
 waypost_webhook_received_total{provider="codehost"} 1
 waypost_webhook_received_total{provider="payment"} 5
-# HELP waypost_webhook_rejected_total Deliveries that were refused. The provider is empty where it is unknown.
+# HELP waypost_webhook_rejected_total Deliveries that were refused. For an unknown provider the label is empty.
 # TYPE waypost_webhook_rejected_total counter
 waypost_webhook_rejected_total{provider="",reason="unknown_provider"} 2
 waypost_webhook_rejected_total{provider="codehost",reason="signature_missing"} 1

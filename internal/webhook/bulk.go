@@ -73,7 +73,7 @@ const replayable = `e.raw is not null and (e.status = 'failed'
 // fault for a filter that is empty or that no event can be held against.
 func (r *Receiver) StartBulk(ctx context.Context, f Filter, force bool) (Bulk, error) {
 	if f == (Filter{}) {
-		return Bulk{}, fault.Validation(map[string]string{"filter": "Give at least one filter; everything is too much to replay by accident."})
+		return Bulk{}, fault.Validation(map[string]string{"filter": "Give at least one filter, so that nobody replays everything by accident."})
 	}
 	if err := f.check(); err != nil {
 		return Bulk{}, err

@@ -125,12 +125,12 @@ func TestAProviderOfFunctionsReceives(t *testing.T) {
 func TestAProviderNeedsCompleteParts(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*webhook.Registration){
-		"no verifier":                func(p *webhook.Registration) { p.Verifier = webhook.VerifyWith(nil) },
-		"no extractor":               func(p *webhook.Registration) { p.Extractor = webhook.ExtractWith(nil) },
-		"signature's header":         func(p *webhook.Registration) { p.Verifier = signature.HMAC{} },
-		"neither a field":            func(p *webhook.Registration) { p.Extractor = webhook.BodyFields{} },
-		`".id" is no path`:           func(p *webhook.Registration) { p.Extractor = webhook.BodyFields{ID: ".id"} },
-		"its secret_env is a secret": func(p *webhook.Registration) { p.SecretEnv = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" },
+		"no verifier":                  func(p *webhook.Registration) { p.Verifier = webhook.VerifyWith(nil) },
+		"no extractor":                 func(p *webhook.Registration) { p.Extractor = webhook.ExtractWith(nil) },
+		"signature's header":           func(p *webhook.Registration) { p.Verifier = signature.HMAC{} },
+		"neither a field":              func(p *webhook.Registration) { p.Extractor = webhook.BodyFields{} },
+		`".id" is no path`:             func(p *webhook.Registration) { p.Extractor = webhook.BodyFields{ID: ".id"} },
+		"its secret_env is the secret": func(p *webhook.Registration) { p.SecretEnv = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" },
 	} {
 		p := webhook.StandardWebhooks("acme", "ACME_SECRET")
 		change(&p)

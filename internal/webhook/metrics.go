@@ -24,13 +24,13 @@ func newMetrics(to prometheus.Registerer, providers []Registration, streaks prom
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "waypost", Subsystem: "webhook", Name: name, Help: help}, labels)
 	}
 	m := &metrics{
-		received:   counter("received_total", "Deliveries to a registered provider that were read whole, whatever came of them.", "provider"),
+		received:   counter("received_total", "Deliveries to a registered provider whose body was read completely, whatever the outcome.", "provider"),
 		duplicates: counter("duplicates_total", "Deliveries that were skipped because their id was stored before.", "provider"),
-		conflicts:  counter("conflicts_total", "Duplicates whose body is not the stored one: a provider uses an id twice.", "provider"),
-		rejected:   counter("rejected_total", "Deliveries that were refused. The provider is empty where it is unknown.", "provider", "reason"),
+		conflicts:  counter("conflicts_total", "Duplicates whose body differs from the stored one: the provider used an id twice.", "provider"),
+		rejected:   counter("rejected_total", "Deliveries that were refused. For an unknown provider the label is empty.", "provider", "reason"),
 		handled: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "waypost", Subsystem: "webhook", Name: "handler_seconds",
-			Help:    "Time from the start of a handler to its durable outcome; pending is one that will be tried again.",
+			Help:    "Time from the start of a handler to its durable outcome; outcome pending means that the handler will be tried again.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
 		}, []string{"provider", "outcome"}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{

@@ -27,7 +27,7 @@ func Payment() Registration {
 		Extractor: BodyFields{Type: "type", ID: "id"},
 		About: About{
 			Summary:     "A payment event",
-			Description: "The body's `id` is the event's own id, by which a repetition is known.",
+			Description: "The body's `id` is the event's own id; repetitions are recognised by it.",
 			EventType:   "payment.succeeded", ExternalID: "evt_1",
 			Body: paymentDelivery{ID: "evt_1", Type: "payment.succeeded", Data: map[string]any{"amount": 1900, "currency": "EUR"}},
 		},
@@ -38,14 +38,14 @@ func Payment() Registration {
 // receiver itself takes any JSON.
 type paymentDelivery struct {
 	_    struct{}       `json:"-" additionalProperties:"true"`
-	ID   string         `json:"id,omitempty" maxLength:"255" doc:"The event's id. Without one no repetition is recognised." example:"evt_1"`
+	ID   string         `json:"id,omitempty" maxLength:"255" doc:"The event's id. Without an id, repetitions are not recognised." example:"evt_1"`
 	Type string         `json:"type,omitempty" maxLength:"100" doc:"The event's type." example:"payment.succeeded"`
-	Data map[string]any `json:"data,omitempty" doc:"What it is about." example:"{\"amount\":1900,\"currency\":\"EUR\"}"`
+	Data map[string]any `json:"data,omitempty" doc:"The object that the event is about." example:"{\"amount\":1900,\"currency\":\"EUR\"}"`
 }
 
 type codehostDelivery struct {
 	_     struct{} `json:"-" additionalProperties:"true"`
-	Ref   string   `json:"ref,omitempty" doc:"What was pushed to." example:"refs/heads/main"`
+	Ref   string   `json:"ref,omitempty" doc:"The branch or tag that was pushed to." example:"refs/heads/main"`
 	After string   `json:"after,omitempty" doc:"The newest commit." example:"9f2c1e"`
 }
 
@@ -122,7 +122,7 @@ func follow(top map[string]json.RawMessage, path string) json.RawMessage {
 	}
 }
 
-// StandardFields extracts as the Standard Webhooks specification has it: the id is
+// StandardFields extracts as in the Standard Webhooks specification: the id is
 // the header webhook-id, the type the body's member "type".
 type StandardFields struct{}
 

@@ -23,7 +23,7 @@ import (
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
-// Boundary is a point between two steps of a delivery's way.
+// Boundary is a point between two steps in the processing of a delivery.
 type Boundary string
 
 // The boundaries, in the order in which a delivery passes them.
@@ -42,19 +42,19 @@ type Options struct {
 	DB       *db.DB    // mandatory
 	Registry *Registry // mandatory
 	// AdminDB serves administrators: lists, details, the start of bulk replays; default
-	// DB. What they ask for may be slow, and must not hold up deliveries.
+	// DB. Their queries may be slow, and must not delay deliveries.
 	AdminDB *db.DB
 	Logger  *slog.Logger // mandatory
 	// LookupSecret returns an environment variable at the moment of a request, ""
 	// when it is unset. Mandatory.
 	LookupSecret func(name string) string
-	// Jobs takes the attempts that are left to jobs. Mandatory.
+	// Jobs takes the attempts that background jobs make. Mandatory.
 	Jobs JobQueue
 
-	// Budget is a handler's time; default 10 s.
+	// Budget is the time that a handler may take; default 10 s.
 	Budget time.Duration
-	// AnswerAfter is when a sender is answered although the handler still runs;
-	// default 8 s.
+	// AnswerAfter is the time after which a sender is answered even if the handler still
+	// runs; default 8 s.
 	AnswerAfter time.Duration
 	// StoreTimeout bounds the wait for the database to store a delivery or an
 	// outcome; default 5 s.
@@ -253,7 +253,7 @@ func (r *Receiver) receive(ctx context.Context, in Inbound, h *hold) (Receipt, e
 func (r *Receiver) reportConflict(ctx context.Context, p Registration, stored arrival) {
 	if stored.differs {
 		r.metrics.conflicts.WithLabelValues(p.Name).Inc()
-		r.o.Logger.WarnContext(ctx, "webhook skipped with another body than the stored one", "provider", p.Name, "event", stored.id)
+		r.o.Logger.WarnContext(ctx, "webhook skipped as a duplicate, but its body differs from the stored one", "provider", p.Name, "event", stored.id)
 	}
 }
 

@@ -17,17 +17,18 @@ import (
 )
 
 // Verifier proves that a delivery comes from its provider. Package signature has
-// some.
+// verifiers for common schemes.
 type Verifier interface {
-	// Verify returns nil or why the delivery is refused. It reads its arguments only.
+	// Verify returns nil, or an error that says why the delivery is refused. It must not
+	// change its arguments.
 	Verify(secret, body []byte, h http.Header, now time.Time) error
 	// Headers names the headers that carry the signature; they are stored redacted.
 	Headers() []string
 }
 
-// Extractor finds a delivery's event type and the provider's own event id, each
-// "" when the delivery names none. The body is well-formed JSON. What the sender
-// may know of an error is a *FieldError.
+// Extractor finds a delivery's event type and the provider's own event id. Each is ""
+// when the delivery has none. The body is well-formed JSON. An error that the sender
+// may see is a *FieldError.
 type Extractor interface {
 	Extract(body []byte, h http.Header) (eventType, externalID string, err error)
 }
@@ -45,14 +46,15 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
 type Registration struct {
 	// Name is the provider's path segment: 1 to 50 of a-z, 0-9, "-" and "_".
 	Name string
-	// SecretEnv names the environment variable with the signing secret. While
-	// SecretEnv+"_PREVIOUS" is set too, it is accepted as well.
+	// SecretEnv names the environment variable with the signing secret. While the
+	// variable SecretEnv+"_PREVIOUS" is set, its secret is accepted as well.
 	SecretEnv string
 	Verifier  Verifier
 	Extractor Extractor
-	// BodyLimit is the largest body in bytes; 0 means 1 MiB, at most 64 MiB.
+	// BodyLimit is the size in bytes of the largest body that is accepted, at most
+	// 64 MiB; 0 means 1 MiB.
 	BodyLimit int64
-	// About is what people are shown of the provider.
+	// About describes the provider to people.
 	About About
 }
 
@@ -61,9 +63,9 @@ const (
 	maxBodyLimit     = 64 << 20
 )
 
-// Handler acts on an event. An error, a panic or an overrun of the time budget
-// makes the event failed; its text is kept for administrators. ctx ends with the
-// budget and has nothing to do with the provider's connection.
+// Handler acts on an event. If it returns an error, panics or exceeds its time budget,
+// the event becomes failed, and the error's text is kept for administrators. ctx ends
+// with the time budget; it does not end when the provider closes its connection.
 type Handler func(ctx context.Context, d *Delivery) error
 
 // Delivery is an event in the hands of its handler.
@@ -72,26 +74,26 @@ type Delivery struct {
 	run   *execution
 }
 
-// Tx returns the transaction in which the event also becomes processed: what the
-// handler writes in it is committed if and only if the event is. It opens at the
-// first call; later calls return the same one. It is the receiver who commits and
-// rolls back. Effects made elsewhere happen at least once, so key them by
-// Event.ID.
+// Tx returns the transaction in which the event also becomes processed: the handler's
+// writes in it are committed if and only if the event becomes processed. The first call
+// opens the transaction; later calls return the same one. The receiver commits it or
+// rolls it back. Effects outside this transaction happen at least once, so use Event.ID
+// as their idempotency key.
 //
-// An error means that there is no transaction; the handler should return it. The
-// event is then tried again.
+// An error means that there is no transaction. The handler should return this error;
+// the event is then tried again.
 func (d *Delivery) Tx(ctx context.Context) (pgx.Tx, error) { return d.run.begin(ctx) }
 
-// Binding ties a handler to a provider's events of one type, or, with the empty
-// type, to all those without a binding of their own.
+// Binding ties a handler to a provider's events of one type. With the empty type, it
+// ties the handler to all types that have no binding of their own.
 type Binding struct {
 	Provider  string
 	EventType string
 	Handler   Handler
-	// Retry has failures tried again; the zero value leaves them failed.
+	// Retry says how failures are tried again; with the zero value they are not.
 	Retry Retry
-	// ByJob leaves every attempt to a background job: a delivery is answered as
-	// pending as soon as it is stored.
+	// ByJob makes background jobs run the handler: a delivery is answered as pending as
+	// soon as it is stored.
 	ByJob bool
 }
 
@@ -114,7 +116,7 @@ var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// NewRegistry checks every entry; its error names each faulty one.
+// NewRegistry checks every entry. Its error names each faulty entry.
 func NewRegistry(providers []Registration, bindings ...Binding) (*Registry, error) {
 	r := &Registry{providers: make(map[string]Registration, len(providers)), handlers: make(map[bindingKey]Binding, len(bindings))}
 	var errs []error
@@ -153,13 +155,13 @@ func (r *Registry) checkProvider(p Registration) error {
 		return errors.New("no name for its secret's environment variable")
 	case !variableName.MatchString(p.SecretEnv):
 		// It is not shown: it may be the secret itself, in the wrong place.
-		return errors.New("its secret's variable is no name of an environment variable")
+		return errors.New("the name of its secret's environment variable is not a valid name")
 	case p.Verifier == nil:
 		return errors.New("no verifier")
 	case p.Extractor == nil:
 		return errors.New("no extractor")
 	case strings.HasPrefix(strings.ToLower(p.SecretEnv), "whsec_"):
-		return errors.New("its secret_env is a secret itself; it takes the name of the variable that holds it")
+		return errors.New("its secret_env is the secret itself; give the name of the variable that holds the secret")
 	case p.BodyLimit < 0 || p.BodyLimit > maxBodyLimit:
 		return fmt.Errorf("a body limit is 1 to %d bytes", maxBodyLimit)
 	}

@@ -246,7 +246,7 @@ func TestAFloodOfRefusalsWaitsForNobodyAndIsCountedWhole(t *testing.T) {
 	// A good delivery is stored meanwhile.
 	mustReceive(t, r, signed(t, "payment", "paid", "evt_1", `{}`))
 	f.exec(t, `rollback`)
-	const want = `# HELP waypost_webhook_rejected_total Deliveries that were refused. The provider is empty where it is unknown.
+	const want = `# HELP waypost_webhook_rejected_total Deliveries that were refused. For an unknown provider the label is empty.
 # TYPE waypost_webhook_rejected_total counter
 waypost_webhook_rejected_total{provider="payment",reason="verifier_refused"} 3000
 `

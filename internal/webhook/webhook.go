@@ -1,11 +1,11 @@
-// Package webhook receives deliveries from external providers: verified, stored
-// before they are acknowledged, and handled with exactly one database effect
-// each, through any crash.
+// Package webhook receives deliveries from external providers. Each delivery is
+// verified, stored before it is acknowledged, and handled with exactly one database
+// effect, even if the process crashes at any point.
 //
-// A delivery goes through Receiver.Receive: verify, extract, store (in groups,
-// see package groupcommit), dispatch. The sweep of events that a crash left
-// behind and the replay by an administrator enter at dispatch, by the same
-// function.
+// Receiver.Receive takes a delivery through four steps: verify, extract, store (in
+// groups, see package groupcommit) and dispatch. The sweep, which takes up events
+// that a crash interrupted, and the replay by an administrator start at dispatch, in
+// the same function.
 package webhook
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/waypost/waypost/internal/fault"
 )
 
-// Limits in characters of what an extractor finds.
+// Limits, in characters, of the type and the id that an extractor finds.
 const (
 	maxEventType  = 100
 	maxExternalID = 255
@@ -29,8 +29,8 @@ type Event struct {
 	Provider   string
 	Type       string // "" when the delivery names none
 	ExternalID string // the provider's own id; "" when the delivery names none
-	// Body is exactly what was sent: well-formed JSON in UTF-8. It is the event's
-	// own copy, good for as long as the handler likes.
+	// Body holds exactly the bytes that were sent: well-formed JSON in UTF-8. It is the
+	// event's own copy, which the handler may keep.
 	Body []byte
 	// Header holds the delivery's headers with secrets replaced by "[redacted]".
 	Header http.Header
@@ -39,7 +39,7 @@ type Event struct {
 	CreatedAt  time.Time
 }
 
-// Status is what became of a delivery.
+// Status is the state of a delivery.
 type Status string
 
 // The statuses. Skipped is an answer to a duplicate and never stored.
@@ -55,8 +55,8 @@ type Inbound struct {
 	Provider string
 	Header   http.Header
 	Body     []byte // belongs to the receiver from now on
-	// Release, when set, is called once nothing refers to Body any more: a handler
-	// may have it for longer than Receive takes.
+	// Release, when set, is called once nothing refers to Body any more. That can be
+	// after Receive has returned, because a handler may still use the body.
 	Release func()
 }
 
@@ -85,16 +85,16 @@ type Record struct {
 	BodySize   int // bytes
 	BodySHA256 []byte
 	Emptied    bool // the body's retention is over
-	// RepeatedBodyOf is the provider's earliest event with an equal body, when that
-	// is an earlier one: it has another external id, or one of the two has none. Nil
-	// when there is none.
+	// RepeatedBodyOf is the provider's earliest event with an equal body, if that event
+	// is older than this one. The two have different external ids, or one of them has
+	// none. Nil when there is no such event.
 	RepeatedBodyOf *uuid.UUID
 }
 
-// MaxInlineBody is the size in bytes from which lists leave a body out.
+// MaxInlineBody is the size in bytes at which lists begin to leave a body out.
 const MaxInlineBody = 16 << 10
 
-// What the receiver and the administration of events answer.
+// Faults of the receiver and of the administration of events.
 var (
 	ErrProvider  = fault.New(fault.NotFound, "provider_not_found", "No webhook provider is registered under this name.")
 	ErrSignature = fault.New(fault.Unauthenticated, "invalid_signature", "The delivery's signature is missing or not valid.")
@@ -103,7 +103,7 @@ var (
 	ErrStorage   = fault.New(fault.Unavailable, "storage_unavailable", "The delivery could not be stored. Send it again shortly.").After(5 * time.Second)
 
 	ErrEvent         = fault.Missing("webhook event")
-	ErrEmptied       = fault.New(fault.Gone, "payload_emptied", "The event's payload is gone: its retention is over.")
+	ErrEmptied       = fault.New(fault.Gone, "payload_emptied", "The event's payload was deleted, because its retention is over.")
 	ErrInFlight      = fault.New(fault.Conflict, "in_flight", "The event is being handled at this moment.")
-	ErrNotReplayable = fault.New(fault.Conflict, "not_replayable", "The event was processed. Replay it with force=true if its effect shall happen again.")
+	ErrNotReplayable = fault.New(fault.Conflict, "not_replayable", "The event was processed. Replay it with force=true if you want its effect to happen again.")
 )

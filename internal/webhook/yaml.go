@@ -144,11 +144,11 @@ func (v verifierYAML) verifier() (Verifier, error) {
 		return s, nil
 	case "standard-webhooks":
 		if v.Header != "" {
-			return nil, errors.New("verifier: standard-webhooks has headers of its own and takes none")
+			return nil, errors.New("verifier: standard-webhooks has fixed headers; leave header out")
 		}
 		return signature.Standard{}, nil
 	}
-	return nil, errors.New("verifier: its type is none of hmac, timestamped-hmac, code-host, standard-webhooks")
+	return nil, errors.New("verifier: its type is not one of hmac, timestamped-hmac, code-host, standard-webhooks")
 }
 
 func (e extractorYAML) extractor() (Extractor, error) {
@@ -165,7 +165,7 @@ func (e extractorYAML) extractor() (Extractor, error) {
 	case "standard-webhooks":
 		return StandardFields{}, nil
 	}
-	return nil, errors.New("extractor: its type is none of json, payment, code-host, standard-webhooks")
+	return nil, errors.New("extractor: its type is not one of json, payment, code-host, standard-webhooks")
 }
 
 // check leaves the provider's existence to the registry, which knows them all.
@@ -177,11 +177,11 @@ func (t ForwardTarget) check() error {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return errors.New("forward: its url is not an absolute http(s) URL")
 	case u.User != nil:
-		return errors.New("forward: its url holds a user; deliveries are signed instead")
+		return errors.New("forward: its url holds a user; leave it out, since deliveries are signed instead")
 	case t.SecretEnv == "":
 		return errors.New("forward: no secret_env, the name of the variable with the signing secret")
 	case !variableName.MatchString(t.SecretEnv) || strings.HasPrefix(strings.ToLower(t.SecretEnv), "whsec_"):
-		return errors.New("forward: its secret_env is no name of an environment variable")
+		return errors.New("forward: its secret_env is not a valid name of an environment variable")
 	}
 	return nil
 }

@@ -25,11 +25,11 @@ import (
 // Faults of this package.
 var (
 	// ErrIssuer says that the answer came from another provider (RFC 9207 section 2.4).
-	ErrIssuer = fault.New(fault.Malformed, "oauth_state_invalid", "This answer belongs to no sign-in under way in this browser. Start again.")
+	ErrIssuer = fault.New(fault.Malformed, "oauth_state_invalid", "This answer does not belong to a sign-in that was started in this browser. Start again.")
 	// ErrCode says that the provider refused the code: spent, expired, or made for another sign-in.
 	ErrCode = fault.New(fault.Malformed, "oauth_code_invalid", "The provider did not accept the code of this sign-in. Start again.")
 	// ErrToken says that the provider's statement was not made for this sign-in.
-	ErrToken = fault.New(fault.Unauthenticated, "oauth_token_invalid", "The provider's statement does not hold for this sign-in. Start again.")
+	ErrToken = fault.New(fault.Unauthenticated, "oauth_token_invalid", "The provider's identity token is not valid for this sign-in. Start again.")
 	// ErrExchange says that the provider failed or answered what can't be understood.
 	ErrExchange = fault.New(fault.Upstream, "oauth_exchange_failed", "The provider can't be asked right now. Try again.")
 )

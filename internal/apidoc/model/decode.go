@@ -147,7 +147,7 @@ func (c *check) text(r *rules, path string, raw json.RawMessage, target reflect.
 	case r.line && !text.IsLine(value):
 		c.report(path, text.LineRule)
 	case r.nonblank && text.Blank(value):
-		c.report(path, "Must have a character that is no white space.")
+		c.report(path, "Must have a character that is not white space.")
 	case r.email && !isEmail(value):
 		c.report(path, "Must be an e-mail address.")
 	case target.IsValid():

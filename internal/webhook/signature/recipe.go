@@ -33,7 +33,7 @@ func (s Timestamped) Recipe() Recipe {
 	return Recipe{
 		Header: s.Header,
 		Text: "`t=<unix seconds>,v1=<hex>`, where v1 is the HMAC-SHA256 of `<t>.<body>` under the provider's secret. " +
-			"Several v1 are tried; `t` lies within 300 seconds of the receiver's clock.",
+			"If there are several v1, one must match; `t` must be within 300 seconds of the receiver's clock.",
 		Message: "{timestamp}.{body}", Value: "t={timestamp},v1={hmac}",
 	}
 }
@@ -42,8 +42,8 @@ func (s Timestamped) Recipe() Recipe {
 func (Standard) Recipe() Recipe {
 	return Recipe{
 		Header: standardSignature,
-		Text: "`v1,<base64>`, as the Standard Webhooks specification has it: the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` under the provider's secret, " +
-			"which is a key in base64. Several are tried; the timestamp lies within 300 seconds of the receiver's clock.",
+		Text: "`v1,<base64>`, as in the Standard Webhooks specification: the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` under the provider's secret, " +
+			"which is a key in base64. If there are several signatures, one must match; the timestamp must be within 300 seconds of the receiver's clock.",
 		Message: "{id}.{timestamp}.{body}", Value: "v1,{hmac}", Base64: true,
 		More: map[string]string{StandardID: "{id}", standardTimestamp: "{timestamp}"},
 	}
