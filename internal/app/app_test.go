@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
@@ -26,6 +27,7 @@ import (
 	"github.com/waypost/waypost/internal/app"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/jobs"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
@@ -37,13 +39,19 @@ const (
 // compose starts a whole service with bindings and signs its ADMIN in.
 func compose(t *testing.T, bindings ...webhook.Binding) (*httptest.Server, string) {
 	t.Helper()
+	return composeWith(t, app.Extensions{Bindings: bindings})
+}
+
+// composeWith starts a whole service with extensions and signs its ADMIN in.
+func composeWith(t *testing.T, x app.Extensions) (*httptest.Server, string) {
+	t.Helper()
 	d := dbtest.New(t)
 	c, err := config.Read([]string{"WAYPOST_URL=https://waypost.example", "WAYPOST_SECRET_KEY=a secret key for tests, longer than 32 bytes"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a, err := app.New(t.Context(), app.Options{
-		Config: c, Areas: db.Undivided(d), Logger: slog.New(slog.DiscardHandler), Extensions: app.Extensions{Bindings: bindings},
+		Config: c, Areas: db.Undivided(d), Logger: slog.New(slog.DiscardHandler), Extensions: x,
 		LookupSecret: func(name string) string { return map[string]string{"PAYMENT_WEBHOOK_SECRET": secret}[name] },
 	})
 	if err != nil {
@@ -149,5 +157,40 @@ func TestAFailingHandlerKeepsTheDeliveryForReplay(t *testing.T) {
 	var refused struct{ Error struct{ Code string } }
 	if status := send(t, server, "POST", "/api/admin/webhooks/"+id+"/replay", "", &refused, auth...); status != 409 || refused.Error.Code != "not_replayable" {
 		t.Errorf("a processed event: %d %v", status, refused)
+	}
+}
+
+// greetJob is a kind of job of a fork's own.
+type greetJob struct {
+	Name string `json:"name"`
+}
+
+func (greetJob) Kind() string { return "greetings.send" }
+
+func TestBackgroundWorkOfAForkRunsByItselfAndWorksItsOwnJobs(t *testing.T) {
+	t.Parallel()
+	greeted := make(chan string, 1)
+	composeWith(t, app.Extensions{
+		Periodic: func(s *app.Services) []jobs.Periodic {
+			return []jobs.Periodic{{Name: "greetings.queue", Every: time.Hour, Run: func(ctx context.Context) (int, error) {
+				return 1, s.DB.InTx(ctx, identity.System("greetings"), func(ctx context.Context, tx pgx.Tx) error {
+					return s.Queue.Insert(ctx, tx, greetJob{Name: "Ada"})
+				})
+			}}}
+		},
+		Workers: func(*app.Services) []jobs.Worker {
+			return []jobs.Worker{jobs.Work(func(_ context.Context, j greetJob) error {
+				greeted <- j.Name
+				return nil
+			}, jobs.Limits{})}
+		},
+	})
+	select {
+	case name := <-greeted:
+		if name != "Ada" {
+			t.Errorf("greeted %q", name)
+		}
+	case <-time.After(time.Minute):
+		t.Error("nobody was greeted")
 	}
 }
