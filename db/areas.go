@@ -107,7 +107,7 @@ func OpenAreas(ctx context.Context, o Options) (Areas, error) {
 		*s.pool(&a) = d
 	}
 	if err := a.prove(ctx); err != nil {
-		a.Close()
+		go a.Close() // it waits for attempts to connect, which don't end with ctx
 		return Areas{}, err
 	}
 	return a, nil
