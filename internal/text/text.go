@@ -16,9 +16,8 @@ func Within(s string, least, most int) bool {
 	return n >= least && n <= most && Storable(s)
 }
 
-// MakeStorable returns s with replacement in the place of each run of bytes that
-// PostgreSQL's text can't hold.
+// MakeStorable returns s with replacement in the place of each U+0000, and of each run
+// of bytes that are not UTF-8.
 func MakeStorable(s, replacement string) string {
-	// 0xFF is in no UTF-8, so that U+0000 becomes part of a run.
-	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\xff"), replacement)
+	return strings.ReplaceAll(strings.ToValidUTF8(s, replacement), "\x00", replacement)
 }

@@ -25,7 +25,7 @@ func TestWhatIsMadeStorableIsStorableAndStorableTextStays(t *testing.T) {
 			}
 		}
 	})
-	if got := text.MakeStorable("a\x00\xe2\x82\x00b\xffc", "?"); got != "a?b?c" {
+	if got := text.MakeStorable("a\x00\xe2\x82\x00b\xffc", "?"); got != "a???b?c" {
 		t.Errorf("%q", got)
 	}
 }
