@@ -183,7 +183,7 @@ func (a Access) sentence(method string) string {
 			", and in addition `admin` for another person's account."
 	case a.accounts:
 		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) +
-			", and in addition `admin` for another person's account, and to change anybody's role or `active`, its owner's included."
+			", and in addition `admin` for another person's account, and to change anybody's role or who is active, its owner's included."
 	case a.scheme == schemeBearer:
 		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) + "."
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -96,9 +97,14 @@ type handedTx struct{ pgx.Tx }
 func (handedTx) Commit(context.Context) error   { return errReceiverCommits }
 func (handedTx) Rollback(context.Context) error { return errReceiverCommits }
 
+// storable makes text that PostgreSQL stores, without U+0000.
+func storable(s string) string {
+	return text.MakeStorable(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
+}
+
 // sanitize makes text that PostgreSQL stores of the first maxErrorText bytes, never
 // empty.
 func sanitize(s string) string {
-	s = text.MakeStorable(s[:min(len(s), maxErrorText)], "\uFFFD")
+	s = storable(s[:min(len(s), maxErrorText)])
 	return cmp.Or(s, "the handler returned an error without a text")
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/text"
 )
 
 // Refusal is a delivery that was refused before Receive saw it.
@@ -259,7 +258,7 @@ func brief(h http.Header, secret []string) http.Header {
 
 // clean makes text that PostgreSQL stores, of at most limit characters.
 func clean(s string, limit int) string {
-	s = text.MakeStorable(s[:min(len(s), 4*limit)], "\uFFFD")
+	s = storable(s[:min(len(s), 4*limit)])
 	if r := []rune(s); len(r) > limit {
 		return string(r[:limit])
 	}
