@@ -9,5 +9,8 @@
 // the server and removes its directory. Under anything but the go command (an
 // IDE, a debugger) the keeper leaves five seconds after the last test process.
 //
+// The server's files lie in memory where there is room for them (package fastdir).
+// What tests start there themselves ends with the run, too: see Dir.
+//
 // Packages that use dbtest need no TestMain.
 package dbtest

@@ -4,6 +4,7 @@ package fastdir
 import (
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
 )
 
@@ -21,12 +22,11 @@ func Path() string {
 	return os.TempDir()
 }
 
-// Candidates are what Path may have been with another environment.
+// Candidates are what Path may be with TMPDIR as it is and without it.
 func Candidates() []string {
-	if dir := os.TempDir(); dir != memory {
-		return []string{dir, memory}
-	}
-	return []string{memory}
+	dirs := []string{os.TempDir(), "/tmp", memory}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
 
 // roomNeeded is in bytes. A copied database takes 10 MB and a server of its own up
