@@ -116,26 +116,40 @@ func (s *Server) Stop(ctx context.Context) error {
 func (s *Server) stop(ctx context.Context) error {
 	s.cancel()
 	<-s.supervised
-	last, err := s.lease.Upgrade()
+	last, err := s.isLast()
 	if err != nil || !last {
 		return errors.Join(err, s.release())
-	}
-	// Last, but not the holder: it died a moment ago, or another process is about
-	// to be it and adopts what runs.
-	if s.holder == nil {
-		held, err := s.takeHold()
-		if err != nil || !held {
-			return errors.Join(err, s.release())
-		}
-		if p, _, alive, err := running(s.layout.cluster()); err == nil && alive {
-			s.instance = adopt(p)
-		}
 	}
 	if s.instance != nil {
 		err = s.instance.shutdown(ctx)
 	}
 	_ = os.Remove(s.socketDir) // empty now; if it is not, the next start makes do with it
 	return errors.Join(err, s.release())
+}
+
+// isLast gives up this process's use of the server, and reports whether nobody else
+// uses it. Then this process is the holder.
+func (s *Server) isLast() (bool, error) {
+	if s.holder != nil && !s.holder.Current() {
+		return s.lease.Upgrade() // of a directory that is gone, nobody else can take hold
+	}
+	// The hold goes before the lease, so that whoever is last finds it free, unless a
+	// process that starts has it by then: that one adopts what runs.
+	if err := s.holder.Release(); err != nil {
+		return false, err
+	}
+	last, err := s.lease.Upgrade()
+	if err != nil || !last {
+		return false, err
+	}
+	held, err := s.takeHold()
+	if err != nil || !held {
+		return false, err
+	}
+	if p, _, alive, err := running(s.layout.cluster()); err == nil && alive && (s.instance == nil || s.instance.pid != p.PID) {
+		s.instance = adopt(p)
+	}
+	return true, nil
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
