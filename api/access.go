@@ -53,6 +53,12 @@ func inPerson() Access {
 	return Access{scheme: schemeBearer, roles: identity.Roles(), session: true}
 }
 
+// bySession refuses API tokens.
+func (a Access) bySession() Access {
+	a.session = true
+	return a
+}
+
 // whileEnrolling also admits accounts that must set up two-factor authentication
 // before anything else.
 func (a Access) whileEnrolling() Access {
@@ -113,11 +119,11 @@ func (a Access) failures() []error {
 		if !a.enrolling {
 			list = append(list, account.ErrTwoFactorRequired)
 		}
-		if a.session {
-			return append(list, errInPerson)
-		}
 		if a.restricted() {
 			list = append(list, errRole)
+		}
+		if a.session {
+			return append(list, errInPerson)
 		}
 		return append(list, errTokenScope)
 	}
@@ -168,16 +174,14 @@ func (a Access) allows(p identity.Principal, method string) error {
 // sentence says for people who may call.
 func (a Access) sentence(method string) string {
 	switch {
+	case a.session && a.restricted():
+		return "Access: role " + a.roleNames() + "; not with an API token."
 	case a.session:
 		return "Access: anybody who is signed in; not with an API token."
 	case a.scheme == schemeSiteKey:
 		return "Access: a secret API key of the site, with scope `" + string(a.scope) + "`."
 	case a.scheme == schemeBearer && a.restricted():
-		names := make([]string, len(a.roles))
-		for i, r := range a.roles {
-			names[i] = "`" + string(r) + "`"
-		}
-		return "Access: role " + strings.Join(names, " or ") + "; an API token needs " + scopeNames(a.scopes(method)) + "."
+		return "Access: role " + a.roleNames() + "; an API token needs " + scopeNames(a.scopes(method)) + "."
 	case a.accounts && method == http.MethodGet:
 		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) +
 			", and in addition `admin` for another person's account."
@@ -188,6 +192,14 @@ func (a Access) sentence(method string) string {
 		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) + "."
 	}
 	return "Access: public."
+}
+
+func (a Access) roleNames() string {
+	names := make([]string, len(a.roles))
+	for i, r := range a.roles {
+		names[i] = "`" + string(r) + "`"
+	}
+	return strings.Join(names, " or ")
 }
 
 func scopeNames(scopes []identity.Scope) string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
@@ -104,7 +105,7 @@ func TestTheListFiltersAndPages(t *testing.T) {
 	h := newHooks(t, nil)
 	for i := range 5 {
 		send(t, h.raw(t, fmt.Sprint(i), []byte(`{}`)))
-		if _, err := h.db.Pool().Exec(t.Context(), `update webhook_events set created_at = $1 where external_id = $2`,
+		if _, err := h.db.Single(identity.System("test")).Exec(t.Context(), `update webhook_events set created_at = $1 where external_id = $2`,
 			start.Add(time.Duration(tick.Add(1))*time.Hour), fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}

@@ -122,7 +122,7 @@ func deliveryFailures() []error {
 // describeDelivery is the description of POST /webhooks/{provider}.
 func describeDelivery(list []delivery) *apidoc.Operation {
 	o := apidoc.Describe().
-		ID("receive-webhook").
+		ID(receiveOperation).
 		Summary("Deliver a webhook").
 		Description("Takes a delivery from a registered provider. The signature is checked over the exact bytes, the event is stored, "+
 			"and only then is the delivery answered. A repeated event is not stored again, and is answered `skipped`. Content-Type is ignored.\n\n"+

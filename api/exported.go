@@ -50,6 +50,9 @@ const (
 	orderMemberSessions
 )
 
+// orderErase is after all accounts but the exports' own are gone.
+const orderErase = 200
+
 const (
 	orderEndSession = 900 + iota
 	orderEndSessions

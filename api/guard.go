@@ -58,7 +58,7 @@ func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Con
 			return
 		}
 		var err error
-		c := ctx.Context()
+		c := identity.NewContext(ctx.Context(), identity.FromContext(ctx.Context()).Doing(ctx.Operation().OperationID))
 		switch a.scheme {
 		case schemeBearer:
 			c, err = signIn(c, r, accounts, a)

@@ -166,7 +166,7 @@ func (p people) page(t *testing.T, method, path string, changes ...func(*http.Re
 
 func (p people) exec(t *testing.T, sql string) {
 	t.Helper()
-	if _, err := p.db.Pool().Exec(t.Context(), sql); err != nil {
+	if _, err := p.db.Single(identity.System("test")).Exec(t.Context(), sql); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
@@ -75,7 +76,7 @@ func TestAnEventThatIsNotThereOrEmptyIsNotShown(t *testing.T) {
 	}
 	_, _, receipt := send(t, h.raw(t, "d1", []byte(`{}`)))
 	path := "/api/admin/webhooks/" + receipt["id"].(string)
-	if _, err := h.db.Pool().Exec(t.Context(), `update webhook_events set raw = null`); err != nil {
+	if _, err := h.db.Single(identity.System("test")).Exec(t.Context(), `update webhook_events set raw = null`); err != nil {
 		t.Fatal(err)
 	}
 	_, _, got := send(t, h.admin(t, "GET", path))

@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/waypost/waypost/internal/httpedge"
+	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
@@ -55,11 +56,14 @@ func toReceipt(r webhook.Receipt) receipt {
 	return out
 }
 
+const receiveOperation = "receive-webhook"
+
 // receiveWebhook answers POST /webhooks/{provider}. The provider is looked up
 // before the body is read, and the body is read whole before anything judges it.
 func receiveWebhook(s DeliveryReceiver) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		provider := chi.URLParam(r, "provider")
+		ctx := identity.NewContext(r.Context(), identity.FromContext(r.Context()).Doing(receiveOperation))
 		refuse := func(err error) {
 			s.Refuse(r.Context(), webhook.Refusal{Provider: provider, Header: r.Header, Size: r.ContentLength, Err: err})
 			httpedge.WriteError(w, r, err)
@@ -75,7 +79,7 @@ func receiveWebhook(s DeliveryReceiver) http.Handler {
 			refuse(err)
 			return
 		}
-		got, err := s.Receive(r.Context(), webhook.Inbound{Provider: provider, Header: r.Header, Body: body, Release: intake.Release})
+		got, err := s.Receive(ctx, webhook.Inbound{Provider: provider, Header: r.Header, Body: body, Release: intake.Release})
 		if err != nil {
 			httpedge.WriteError(w, r, err)
 			return

@@ -25,6 +25,11 @@ type Areas struct {
 	Background *DB
 	// Readiness asks whether the database answers.
 	Readiness *DB
+	// Audit gives entries of the audit log their places.
+	Audit *DB
+	// Committed gets a value after a transaction of Requests, Deliveries or Background
+	// that may have written to the audit log; nil for Undivided pools.
+	Committed <-chan struct{}
 }
 
 // areaWait is the longest that a request waits for a connection.
@@ -32,7 +37,7 @@ const areaWait = time.Second
 
 // Undivided makes d the pool of all areas, for a command or a test.
 func Undivided(d *DB) Areas {
-	return Areas{Requests: d, Deliveries: d, Collection: d, Questions: d, Background: d, Readiness: d}
+	return Areas{Requests: d, Deliveries: d, Collection: d, Questions: d, Background: d, Readiness: d, Audit: d}
 }
 
 // share says how many connections an area has: least, and its part of the rest by
@@ -53,6 +58,7 @@ var shares = []share{
 	{"questions", 1, 2, func(o *Options) { o.MaxWait, o.CancelQueries = areaWait, true }, func(a *Areas) **DB { return &a.Questions }},
 	{"background", 2, 4, func(*Options) {}, func(a *Areas) **DB { return &a.Background }},
 	{"readiness", 1, 0, func(o *Options) { o.MaxWait = areaWait }, func(a *Areas) **DB { return &a.Readiness }},
+	{"audit", 1, 0, func(*Options) {}, func(a *Areas) **DB { return &a.Audit }},
 }
 
 // LeastConns is the smallest number of connections that can be divided into areas.
@@ -94,7 +100,8 @@ func OpenAreas(ctx context.Context, o Options) (Areas, error) {
 	if err != nil {
 		return Areas{}, err
 	}
-	var a Areas
+	committed := make(chan struct{}, 1)
+	a := Areas{Committed: committed}
 	for i, s := range shares {
 		of := o
 		of.MaxConns, of.MinConns = parts[i], 1
@@ -105,6 +112,14 @@ func OpenAreas(ctx context.Context, o Options) (Areas, error) {
 			return Areas{}, err
 		}
 		*s.pool(&a) = d
+	}
+	for _, d := range []*DB{a.Requests, a.Deliveries, a.Background} {
+		d.onCommit = func() {
+			select {
+			case committed <- struct{}{}:
+			default: // who looks next sees this commit too
+			}
+		}
 	}
 	if err := a.prove(ctx); err != nil {
 		go a.Close() // it waits for attempts to connect, which don't end with ctx

@@ -49,6 +49,14 @@ type DB struct {
 	waiting  atomic.Int64 // for a connection
 	refused  atomic.Int64 // who waited in vain
 	logger   *slog.Logger
+	onCommit func() // called after each commit of InTx and Single; nil for nobody
+}
+
+// committed tells whoever wants to know.
+func (d *DB) committed() {
+	if d.onCommit != nil {
+		d.onCommit()
+	}
 }
 
 // cancelTime is how long a cancelled statement may take to end before its

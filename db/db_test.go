@@ -23,24 +23,25 @@ func TestATransactionCarriesItsActorWhateverTheActorIsCalled(t *testing.T) {
 	d := dbtest.New(t)
 	for _, p := range []identity.Principal{
 		identity.System("sweep"),
-		{Kind: identity.KindUser, ID: "7", SessionID: "s", Address: netip.MustParseAddr("2001:db8::1"), RequestID: "r-1"},
+		{Kind: identity.KindUser, ID: "7", SessionID: "s", Address: netip.MustParseAddr("2001:db8::1"), RequestID: "r-1", Action: "create-post"},
 		{Kind: identity.KindProvider, ID: `o'; drop table users; --`},
 		{Kind: identity.KindProvider, ID: `back\slash' and \' more`},
 	} {
-		var got [5]string
+		var got [6]string
 		err := d.InTx(t.Context(), p, func(ctx context.Context, tx pgx.Tx) error {
 			return tx.QueryRow(ctx, `select current_setting('waypost.actor_type'), current_setting('waypost.actor_id'),
-				current_setting('waypost.session_id'), current_setting('waypost.ip'), current_setting('waypost.request_id')`).
-				Scan(&got[0], &got[1], &got[2], &got[3], &got[4])
+				current_setting('waypost.session_id'), current_setting('waypost.ip'), current_setting('waypost.request_id'), current_setting('waypost.action')`).
+				Scan(&got[0], &got[1], &got[2], &got[3], &got[4], &got[5])
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
+		kind, id := p.Actor()
 		address := ""
 		if p.Address.IsValid() {
 			address = p.Address.String()
 		}
-		if diff := cmp.Diff([5]string{string(p.Kind), p.ID, p.SessionID, address, p.RequestID}, got); diff != "" {
+		if diff := cmp.Diff([6]string{kind, id, p.SessionID, address, p.RequestID, p.Action}, got); diff != "" {
 			t.Error(diff)
 		}
 	}

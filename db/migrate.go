@@ -14,6 +14,8 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/waypost/waypost/internal/identity"
 )
 
 //go:embed migrations/*.sql
@@ -142,7 +144,7 @@ func riverVersion() (int, error) {
 // applied, and after them those that only the database knows, without a name. It
 // changes nothing.
 func Status(ctx context.Context, ownerURL string) ([]Migration, error) {
-	conn, err := connectOwner(ctx, ownerURL)
+	conn, err := ConnectOwner(ctx, ownerURL, "migrate")
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +163,7 @@ func Status(ctx context.Context, ownerURL string) ([]Migration, error) {
 // IsCurrent reports whether Upgrade would find nothing to do. It returns
 // ErrIncompatible when the database is too new.
 func IsCurrent(ctx context.Context, ownerURL string) (bool, error) {
-	conn, err := connectOwner(ctx, ownerURL)
+	conn, err := ConnectOwner(ctx, ownerURL, "migrate")
 	if err != nil {
 		return false, err
 	}
@@ -195,12 +197,28 @@ func IsCurrent(ctx context.Context, ownerURL string) (bool, error) {
 	return err == nil && len(missing) == 0, err
 }
 
-func connectOwner(ctx context.Context, ownerURL string) (*pgx.Conn, error) {
-	conn, err := pgx.Connect(ctx, ownerURL)
+// ConnectOwner connects as the database's owner. What it changes, a step of that name
+// has done.
+func ConnectOwner(ctx context.Context, ownerURL, step string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig(ownerURL)
+	if err != nil {
+		return nil, fmt.Errorf("db: owner connection string: %w", err) // pgx masks the password
+	}
+	actAs(cfg, step)
+	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("db: cannot connect as the owner: %w", err)
 	}
 	return conn, nil
+}
+
+// actAs makes a step of Waypost the actor of all that a connection changes.
+func actAs(cfg *pgx.ConnConfig, step string) {
+	p := identity.System(step)
+	kind, id := p.Actor()
+	cfg.RuntimeParams["waypost.actor_type"] = kind
+	cfg.RuntimeParams["waypost.actor_id"] = id
+	cfg.RuntimeParams["waypost.action"] = p.Action
 }
 
 func withOwner(ctx context.Context, ownerURL string, fn func(*pgxpool.Pool, *pgx.Conn) error) error {
@@ -210,6 +228,7 @@ func withOwner(ctx context.Context, ownerURL string, fn func(*pgxpool.Pool, *pgx
 	}
 	cfg.MaxConns = 4
 	cfg.ConnConfig.RuntimeParams["application_name"] = "waypost migrate"
+	actAs(cfg.ConnConfig, "migrate")
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("db: %w", err)

@@ -59,7 +59,8 @@ type transaction struct {
 // open is the first statement of a transaction that writes. It tells the triggers who
 // acts, and draws the transaction's id, which its first write would do anyway.
 const open = `select pg_current_xact_id()::text, set_config('waypost.actor_type', $1, true) || set_config('waypost.actor_id', $2, true)
-	|| set_config('waypost.session_id', $3, true) || set_config('waypost.ip', $4, true) || set_config('waypost.request_id', $5, true)`
+	|| set_config('waypost.session_id', $3, true) || set_config('waypost.ip', $4, true) || set_config('waypost.request_id', $5, true)
+	|| set_config('waypost.action', $6, true)`
 
 // actor are the arguments of open. What no PostgreSQL text can hold is left out.
 func actor(p identity.Principal) []any {
@@ -67,8 +68,9 @@ func actor(p identity.Principal) []any {
 	if p.Address.IsValid() {
 		address = p.Address.String()
 	}
-	args := make([]any, 0, 5)
-	for _, value := range [...]string{string(p.Kind), p.ID, p.SessionID, address, p.RequestID} {
+	kind, id := p.Actor()
+	args := make([]any, 0, 6)
+	for _, value := range [...]string{kind, id, p.SessionID, address, p.RequestID, p.Action} {
 		args = append(args, text.MakeStorable(value, ""))
 	}
 	return args

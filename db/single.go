@@ -118,6 +118,9 @@ func (r *singleRows) end(failed error) error {
 	}
 	r.conn.Release()
 	if !r.undecided {
+		if err == nil {
+			r.db.committed()
+		}
 		return err
 	}
 	settled := r.db.settle(r.ctx, r.transaction, err)

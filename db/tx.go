@@ -13,8 +13,8 @@ import (
 
 // InTx runs fn in one READ COMMITTED transaction opened for p, and commits when
 // fn returns nil. Who p is travels with the transaction as the settings
-// waypost.actor_type, actor_id, session_id, ip and request_id, for triggers to
-// read. Errors come back through Translate; fn's own faults come back untouched.
+// waypost.actor_type, actor_id, session_id, ip, request_id and action, which the audit
+// log's triggers read. Errors come back through Translate; fn's own faults come back untouched.
 //
 // Where COMMIT is not answered, or with an error that leaves open what became of it,
 // InTx asks, and returns what it learns: nil, ErrNotCommitted or ErrUnknownOutcome.
@@ -82,7 +82,10 @@ func begin(opening string, p identity.Principal) beginning {
 func (d *DB) inTx(ctx context.Context, begin beginning, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	t, err := d.attempt(ctx, begin, fn)
 	if t.undecided {
-		return d.settle(ctx, t, err)
+		err = d.settle(ctx, t, err)
+	}
+	if err == nil && !t.readOnly {
+		d.committed()
 	}
 	return Translate(err)
 }

@@ -43,7 +43,7 @@ func TestDevKeepsItsDataThroughAStopAndAKill(t *testing.T) {
 	}
 
 	// A database that a dev made before there was a mark goes on as dev's.
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", `. "$0/dev.env"; exec "$1" --set=ON_ERROR_STOP=1 "$PSQL_URL" -c "update installation set dev_since = null where dev_since is not null"`, dir, dbtest.Program(t, "psql"))
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `. "$0/dev.env"; exec "$1" --set=ON_ERROR_STOP=1 "$PSQL_URL" -c "set waypost.actor_type = 'cli'; update installation set dev_since = null where dev_since is not null"`, dir, dbtest.Program(t, "psql"))
 	if code, out, errOut := runToEnd(t, cmd, nil, ""); code != 0 || !strings.Contains(out, "UPDATE 1") {
 		t.Errorf("psql with PSQL_URL: exit %d, %q %q", code, out, errOut)
 	}

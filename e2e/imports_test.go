@@ -45,9 +45,10 @@ var allowed = map[string][]string{
 	"internal/mail/mailtest": {"internal/mail"},
 	"internal/throttle":      {"internal/fault", "internal/identity", "db", "db/dbsqlc"},
 	"internal/token":         {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc"},
+	"internal/audit":         {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc", "db/where"},
 	"internal/site":          {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc"},
 	// Layer 3.
-	"internal/account":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/fairqueue", "internal/queue", "internal/mail", "internal/throttle", "internal/token", "internal/seal", "internal/account/commonpassword", "internal/account/oauth"},
+	"internal/account":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/fairqueue", "internal/queue", "internal/mail", "internal/throttle", "internal/token", "internal/seal", "internal/account/commonpassword", "internal/account/oauth", "internal/audit"},
 	"internal/account/commonpassword":  {},
 	"internal/account/oauth":           {"internal/fault"},
 	"internal/account/oauth/oauthtest": {"internal/account/oauth"},
@@ -69,16 +70,18 @@ var allowed = map[string][]string{
 	"internal/httpedge": {"internal/fault", "internal/identity", "internal/text"},
 	// Layer 5.
 	"api": {
-		"internal/fault", "internal/identity", "internal/httpedge", "internal/apidoc", "internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed",
-		"internal/fairqueue", "internal/groupcommit", "internal/account", "internal/account/oauth", "internal/content", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
+		"internal/fault", "internal/identity", "internal/text", "internal/httpedge", "internal/apidoc", "internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed",
+		"internal/fairqueue", "internal/groupcommit", "internal/audit", "internal/account", "internal/account/oauth", "internal/content", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
 	},
-	"internal/pages": {"internal/fault", "internal/httpedge", "internal/account"},
-	"internal/jobs":  {"internal/queue"},
-	// Layer 8. The naive count shares nothing with the program that it is held against.
+	"internal/pages": {"internal/fault", "internal/httpedge", "internal/account", "internal/identity"},
+	"internal/jobs":  {"internal/queue", "internal/identity"},
+	// Layer 8. The naive count and the verifier of the audit log share nothing with the
+	// program that they are held against.
 	"e2e/naive":            {},
-	"e2e":                  {"db", "db/dbtest", "db/embedded", "e2e/naive", "internal/account", "internal/account/oauth/oauthtest", "internal/app", "internal/browsertest", "internal/config", "internal/identity", "internal/queue", "internal/site", "internal/stats/client", "internal/webhook", "internal/webhook/signature"},
+	"e2e/auditproof":       {},
+	"e2e":                  {"db", "db/dbtest", "db/embedded", "e2e/auditproof", "e2e/naive", "internal/account", "internal/account/oauth/oauthtest", "internal/app", "internal/audit", "internal/browsertest", "internal/config", "internal/identity", "internal/queue", "internal/site", "internal/stats/client", "internal/webhook", "internal/webhook/signature"},
 	"e2e/description":      {"internal/apidoc", "internal/apidoc/model/modeltest", "internal/app", "internal/config"},
-	"e2e/bench":            {"db", "db/embedded", "internal/account", "internal/app", "internal/config", "internal/queue", "internal/site", "internal/stats", "internal/webhook"},
+	"e2e/bench":            {"db", "db/embedded", "internal/account", "internal/app", "internal/config", "internal/queue", "internal/site", "internal/stats", "internal/webhook", "internal/audit", "internal/identity"},
 	"internal/browsertest": {},
 }
 

@@ -134,7 +134,18 @@ func (w *world) newcomer(t *testing.T) *person {
 // settled is a newcomer who signed in a while ago.
 func (w *world) settled(t *testing.T) *person {
 	t.Helper()
-	p := w.newcomer(t)
+	return w.settle(t, w.newcomer(t))
+}
+
+// settledAdmin is one more ADMIN, who signed in a while ago.
+func (w *world) settledAdmin(t *testing.T) *person {
+	t.Helper()
+	return w.settle(t, w.newPerson(t, "admin-"+w.next()+"@example.com", identity.Admin))
+}
+
+// settle puts somebody's sign-ins into the past.
+func (w *world) settle(t *testing.T, p *person) *person {
+	t.Helper()
 	w.behind(t, `update auth_sessions set authenticated_at = authenticated_at - interval '16 minutes'
 		where user_id = (select id from users where email = $1)`, p.email)
 	return p

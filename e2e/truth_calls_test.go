@@ -16,6 +16,16 @@ var preparations = map[string]func(*testing.T, *world, *request){
 	"collect-hit": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"site_key":%q,"url":"https://example.com/"}`, w.siteKey)
 	},
+	"erase-audit-entries": func(t *testing.T, w *world, r *request) {
+		_, ids := w.makeUser(t)
+		r.body = []byte(jsonText(map[string]string{"table": "users", "row_id": ids["id"]}))
+	},
+	// Sizes that need no checkpoint, for none may be signed yet.
+	"get-audit-consistency": func(t *testing.T, w *world, r *request) {
+		r.query.Set("old", "1")
+		r.query.Set("new", w.newestEntry(t)["seq"])
+	},
+	"get-audit-proof": func(_ *testing.T, _ *world, r *request) { r.query.Set("size", r.params["seq"]) },
 	"create-user": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"made-%s@example.com"}`, w.next())
 	},
@@ -155,6 +165,14 @@ var specials = calls{
 		}
 		call(request{name: "one too many", caller: aNewcomer, credentials: p.credentials, body: []byte(jsonText(body))})
 		call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: w.settled(t).credentials, body: []byte(jsonText(body))})
+	},
+	"erase-audit-entries": func(t *testing.T, w *world, call func(request) answer) {
+		p := w.settledAdmin(t)
+		body := jsonText(map[string]string{"table": "users", "row_id": "1"})
+		call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: p.credentials, body: []byte(body)})
+		// Nobody but the one ADMIN: others see what becomes of the last.
+		w.must(t, "DELETE", "/api/users/"+w.idOf(t, p.credentials)["id"], w.credentials[callerAdmin], nil)
+		call(request{name: "nothing to erase", caller: callerAdmin, body: []byte(`{"table":"users","row_id":"nobody"}`)})
 	},
 	"create-user":   takenAddress,
 	"register-user": takenAddress,

@@ -28,7 +28,8 @@ type request struct {
 // TestTheDescriptionIsTrue walks every operation as every kind of caller, with
 // valid and with broken input. It fails on a status, error code, media type,
 // header or field that is not documented, on a documented status or header that
-// never occurs, and on an access that is not as described.
+// never occurs, on an access that is not as described, and on a change that the audit
+// log doesn't have.
 func TestTheDescriptionIsTrue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -39,6 +40,7 @@ func TestTheDescriptionIsTrue(t *testing.T) {
 			t.Errorf("there is no operation %s to make special calls of", name)
 		}
 	}
+	var trail auditTrail
 	for _, o := range d.operations {
 		t.Run(o.method+" "+o.path, func(t *testing.T) {
 			w.signInAgain(t)
@@ -47,6 +49,7 @@ func TestTheDescriptionIsTrue(t *testing.T) {
 				t.Helper()
 				a := w.send(t, o, r)
 				seen.add(a)
+				trail.add(o, r, a)
 				wrong := d.check(o, a)
 				if r.name == valid {
 					wrong = append(wrong, o.checkAccess(r.caller, a)...)
@@ -65,6 +68,7 @@ func TestTheDescriptionIsTrue(t *testing.T) {
 			}
 		})
 	}
+	trail.check(t, w)
 }
 
 const valid = "valid"

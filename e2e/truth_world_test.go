@@ -278,6 +278,17 @@ func (w *world) makeSite(t *testing.T) map[string]string {
 	return map[string]string{"id": made.ID.String(), "kid": key.ID.String()}
 }
 
+// newestEntry is of the audit log. Verifying seals first, so there are entries as soon
+// as there are callers.
+func (w *world) newestEntry(t *testing.T) map[string]string {
+	t.Helper()
+	var verdict struct {
+		Data struct{ Head struct{ Seq jsonNumber } }
+	}
+	w.must(t, "GET", "/api/admin/audit/verify", w.credentials[callerAdmin], nil).into(t, &verdict)
+	return map[string]string{"seq": verdict.Data.Head.Seq.String()}
+}
+
 // rotated is a site whose key was rotated.
 func (w *world) rotated(t *testing.T) map[string]string {
 	t.Helper()
@@ -299,8 +310,10 @@ func (w *world) fixture(t *testing.T, path string) (map[string]string, bool) {
 		"/api/admin/webhooks/replays/{id}": func(t *testing.T) map[string]string {
 			return map[string]string{"id": w.startReplay(t, map[string]string{"external_id": "none such " + w.next()})}
 		},
-		"/api/admin/sites/{id}": w.makeSite,
-		"/api/users/{id}":       func(t *testing.T) map[string]string { _, ids := w.makeUser(t); return ids },
+		"/api/admin/audit/{seq}":       w.newestEntry,
+		"/api/admin/audit/proof/{seq}": w.newestEntry,
+		"/api/admin/sites/{id}":        w.makeSite,
+		"/api/users/{id}":              func(t *testing.T) map[string]string { _, ids := w.makeUser(t); return ids },
 	} {
 		if strings.HasPrefix(path, prefix) {
 			return make(t), true

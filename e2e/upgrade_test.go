@@ -25,7 +25,7 @@ func buildNext(t *testing.T) string {
 	t.Helper()
 	dir := dbtest.TempDir(t)
 	added := filepath.Join(dir, "next.sql")
-	text := "-- +goose Up\ncreate table of_the_next_waypost (n bigint);\ngrant select on of_the_next_waypost to waypost_app;\n-- +goose Down\ndrop table of_the_next_waypost;\n"
+	text := "-- +goose Up\ncreate table of_the_next_waypost (n bigint primary key);\nselect audit_cover('of_the_next_waypost');\ngrant select on of_the_next_waypost to waypost_app;\n-- +goose Down\ndrop table of_the_next_waypost;\n"
 	place, err := filepath.Abs(fmt.Sprintf("../db/migrations/%d_next.sql", nextVersion))
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ NDJSON lines are events: {"ts", "url", "referrer", "name", "props", "ip",
 }
 
 func importFile(cmd *cobra.Command, s *app.Services, id uuid.UUID, format stats.Format, file io.Reader, size int64) error {
-	ctx := systemContext(cmd)
+	ctx := commandContext(cmd)
 	to, err := s.Sites.Find(ctx, id)
 	if err != nil {
 		return err

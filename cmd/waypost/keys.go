@@ -79,7 +79,7 @@ func withTokens(cmd *cobra.Command, fn func(context.Context, *app.Services, *tok
 		return &usageError{errors.New("WAYPOST_SECRET_KEY is missing: set the value that serve runs with")}
 	}
 	return withServices(cmd, func(s *app.Services) error {
-		ctx := systemContext(cmd)
+		ctx := commandContext(cmd)
 		tokens, err := app.OpenTokens(ctx, s, c)
 		if err != nil {
 			return err

@@ -45,7 +45,7 @@ database it works on.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newDev(), newServe(), newMigrate(), newOpenAPI(), newUser(), newKeys(), newSite(), newImport(), newWebhook(), newConfigHelp())
+	root.AddCommand(newDev(), newServe(), newMigrate(), newOpenAPI(), newUser(), newKeys(), newSite(), newImport(), newWebhook(), newAudit(), newConfigHelp())
 	return root
 }
 

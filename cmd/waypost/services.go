@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/user"
 	"slices"
 	"strings"
 
@@ -54,9 +55,13 @@ func refused(err error) error {
 	return err
 }
 
-// systemContext is the command's context, acting as Waypost itself.
-func systemContext(cmd *cobra.Command) context.Context {
-	return identity.NewContext(cmd.Context(), identity.System("cli"))
+// commandContext is the command's context, acting as whoever runs it.
+func commandContext(cmd *cobra.Command) context.Context {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return identity.NewContext(cmd.Context(), identity.Command(name, strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")))
 }
 
 // explain shows a fault as a person reads it: its sentence and its details.

@@ -30,7 +30,7 @@ func newSiteCreate() *cobra.Command {
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withServices(cmd, func(s *app.Services) error {
-				ctx := systemContext(cmd)
+				ctx := commandContext(cmd)
 				created, err := s.Sites.Create(ctx, name, domain, timezone)
 				if err != nil {
 					return err
@@ -177,7 +177,7 @@ func onSite(cmd *cobra.Command, n int, fn func(context.Context, *cobra.Command, 
 			}
 			ids[i] = id
 		}
-		return withServices(cmd, func(s *app.Services) error { return fn(systemContext(cmd), cmd, s, ids) })
+		return withServices(cmd, func(s *app.Services) error { return fn(commandContext(cmd), cmd, s, ids) })
 	}
 	return takesSettings(cmd, "database")
 }

@@ -41,7 +41,7 @@ and in no shell history.`,
 					return err
 				}
 				n.Password, n.Role = password, identity.Role(strings.ToUpper(role))
-				u, err := s.Accounts.Create(systemContext(cmd), n)
+				u, err := s.Accounts.Create(commandContext(cmd), n)
 				if err != nil {
 					return err
 				}
@@ -65,7 +65,7 @@ func newUserSetRole() *cobra.Command {
 		Args:    usageArgs(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withServices(cmd, func(s *app.Services) error {
-				u, err := s.Accounts.SetRole(systemContext(cmd), args[0], identity.Role(strings.ToUpper(args[1])))
+				u, err := s.Accounts.SetRole(commandContext(cmd), args[0], identity.Role(strings.ToUpper(args[1])))
 				if err != nil {
 					return err
 				}
@@ -91,7 +91,7 @@ factor stays on.`,
 				if err != nil {
 					return err
 				}
-				if err := s.Accounts.SetPassword(systemContext(cmd), args[0], password); err != nil {
+				if err := s.Accounts.SetPassword(commandContext(cmd), args[0], password); err != nil {
 					return err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "The password of %s is set.\n", args[0])
@@ -111,7 +111,7 @@ the account's owner who asks: afterwards the password alone is enough to sign in
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withServices(cmd, func(s *app.Services) error {
-				if err := s.Accounts.RemoveTOTP(systemContext(cmd), args[0]); err != nil {
+				if err := s.Accounts.RemoveTOTP(commandContext(cmd), args[0]); err != nil {
 					return err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "Two-factor authentication of %s is off.\n", args[0])

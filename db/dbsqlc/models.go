@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 type ApiToken struct {
@@ -23,6 +24,92 @@ type ApiToken struct {
 	ExpiresAt   *time.Time
 	LastUsedAt  *time.Time
 	RevokedAt   *time.Time
+}
+
+type AuditCheckpoint struct {
+	Size     int64
+	Root     []byte
+	HeadHash []byte
+	At       time.Time
+	Note     string
+}
+
+type AuditExcluded struct {
+	Pattern string
+	Reason  string
+}
+
+type AuditHead struct {
+	OneRow    bool
+	Seq       int64
+	Hash      []byte
+	EmptiedTo int64
+	SealedTo  int64
+	MarkID    int64
+	MarkXid   pgtype.Uint64
+}
+
+type AuditKey struct {
+	OneRow    bool
+	PublicKey []byte
+	// Ed25519 seed, encrypted: 12 bytes of nonce, then AES-256-GCM
+	PrivateKey    []byte
+	WrappingKeyID string
+	CreatedAt     time.Time
+}
+
+type AuditLog struct {
+	Seq           int64
+	At            time.Time
+	ActorType     string
+	ActorID       *string
+	SessionID     *string
+	Ip            *string
+	RequestID     *string
+	Action        *string
+	Op            string
+	TableName     *string
+	RowID         *string
+	Salt          []byte
+	Changes       *string
+	ChangesDigest []byte
+	PrevHash      []byte
+	Hash          []byte
+}
+
+type AuditPending struct {
+	ID            int64
+	At            time.Time
+	ActorType     string
+	ActorID       *string
+	SessionID     *string
+	Ip            *string
+	RequestID     *string
+	Action        *string
+	Op            string
+	TableName     *string
+	RowID         *string
+	Salt          []byte
+	Changes       string
+	ChangesDigest []byte
+	Body          []byte
+}
+
+type AuditTree struct {
+	Level int16
+	Idx   int64
+	Hash  []byte
+}
+
+type AuditVerification struct {
+	Kind      string
+	At        time.Time
+	ToSeq     int64
+	ToHash    []byte
+	Ok        bool
+	BadSeq    *int64
+	BadReason string
+	Alerted   bool
 }
 
 type AuthSession struct {
@@ -71,6 +158,7 @@ type Installation struct {
 	OneRow         bool
 	CompatibleFrom int64
 	DevSince       *time.Time
+	InstallID      uuid.UUID
 }
 
 type MailToken struct {

@@ -13,6 +13,9 @@ import (
 // poolSize is enough for a test: River's LISTEN keeps one connection for itself.
 const poolSize = 4
 
+// asTest makes a step called test the actor of what is changed over a connection.
+const asTest = "&options=-c%20waypost.actor_type%3Dsystem%20-c%20waypost.actor_id%3Dtest"
+
 // timeout bounds each thing done to a test's database, the server's start included.
 const timeout = 2 * time.Minute
 
@@ -90,5 +93,5 @@ func (c *cluster) create(t testing.TB, from string) URLs {
 			t.Errorf("dbtest: drop database: %v", err)
 		}
 	})
-	return URLs{App: c.server.AppURL(name), Owner: c.server.OwnerURL(name), Admin: c.server.AdminURL(name)}
+	return URLs{App: c.server.AppURL(name), Owner: c.server.OwnerURL(name) + asTest, Admin: c.server.AdminURL(name) + asTest}
 }

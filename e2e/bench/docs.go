@@ -127,7 +127,7 @@ type request struct {
 }
 
 func (r request) repeat(ctx context.Context, d time.Duration) (rate, error) {
-	return inParallel(d, func(until time.Time) ([]time.Duration, error) {
+	return inParallel(webhookConns, d, func(until time.Time) ([]time.Duration, error) {
 		var dialer net.Dialer
 		conn, err := dialer.DialContext(ctx, "tcp", r.address)
 		if err != nil {

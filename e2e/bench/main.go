@@ -33,6 +33,7 @@ var figures = []figure{
 	{"webhooks", "webhook deliveries/s over HTTP without a handler, against bare single-row INSERTs", webhooksFigure},
 	{"webhooks-noop", "webhook deliveries/s over HTTP with a no-op handler, against INSERT, then UPDATE", webhooksNoopFigure},
 	{"webhooks-effect", "the same with a handler that writes in the event's transaction, against INSERT, then that and UPDATE", webhooksEffectFigure},
+	{"audit", "audited mutations/s against the same without triggers, time to a place in the chain, verified rows/s; deliveries and hits with triggers and without", auditFigure},
 	{"overload", "more webhooks than can be stored, for minutes: memory, refusals, and whether each 200 has its row", overloadFigure},
 	{"collect", "collected events/s over HTTP, durable before 202, against COPY of the same rows", collectFigure},
 	{"stats", "each stats endpoint over 12 months, against the same with a tenth of the events", statsFigure},

@@ -81,7 +81,7 @@ func (w *world) open(ctx context.Context) error {
 		return err
 	}
 	w.stops = append(w.stops, w.db.Close)
-	if w.owner, err = pgxpool.New(ctx, w.server.OwnerURL(name)); err != nil {
+	if w.owner, err = pgxpool.New(ctx, w.server.OwnerURL(name)+"&options=-c%20waypost.actor_type%3Dsystem%20-c%20waypost.actor_id%3Dbench"); err != nil {
 		return err
 	}
 	w.stops = append(w.stops, w.owner.Close)

@@ -117,6 +117,8 @@ type Service struct {
 	queries dbsqlc.Queries
 	hasher  *hasher
 	limits  *throttle.Service
+	// throttled are whose refused attempts the audit log has, this minute.
+	throttled oncePerMinute
 }
 
 // New makes the service.
@@ -195,7 +197,7 @@ func (s *Service) Sweep(ctx context.Context) (int, error) {
 	}
 	before := s.o.Now().Add(-keepEnded)
 	var sessions, links, waiting int64
-	err = s.o.DB.InTx(ctx, identity.System("accounts"), func(ctx context.Context, tx pgx.Tx) error {
+	err = s.o.DB.InTx(ctx, identity.Step(ctx, "accounts"), func(ctx context.Context, tx pgx.Tx) error {
 		if sessions, err = s.queries.DeleteStaleSessions(ctx, tx, before); err != nil {
 			return err
 		}

@@ -93,7 +93,7 @@ func (f fixture) create(t *testing.T, email string, change func(*account.NewUser
 
 func (f fixture) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	tag, err := f.db.Pool().Exec(t.Context(), sql, args...)
+	tag, err := f.db.Single(identity.System("test")).Exec(t.Context(), sql, args...)
 	if err != nil || tag.RowsAffected() == 0 {
 		t.Fatalf("%s: %v, %d rows", sql, err, tag.RowsAffected())
 	}

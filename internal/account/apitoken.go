@@ -55,7 +55,7 @@ func (s *Service) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, 
 	if err := s.checkAPIToken(n, p.Role); err != nil {
 		return APIToken{}, "", err
 	}
-	if err := s.requireRecent(ctx); err != nil {
+	if err := s.RequireRecent(ctx); err != nil {
 		return APIToken{}, "", err
 	}
 	secret, err := s.newPrefixed(APITokenPrefix)

@@ -179,7 +179,7 @@ func (s *Service) ListIdentities(ctx context.Context, userID int64) ([]Identity,
 // code is one that CollectOAuth would take to sign in. Linking an identity again changes
 // nothing. It returns ErrReauthenticate, oauth.ErrCode or ErrIdentityTaken.
 func (s *Service) LinkIdentity(ctx context.Context, userID int64, code, verifier string) (Identity, error) {
-	if err := s.requireRecent(ctx); err != nil {
+	if err := s.RequireRecent(ctx); err != nil {
 		return Identity{}, err
 	}
 	var linked dbsqlc.Identity

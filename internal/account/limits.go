@@ -147,9 +147,9 @@ func (s *Service) reauthenticate(ctx context.Context, row dbsqlc.User, password 
 // recent is how long a sign-in is proof enough for what could lose an account.
 const recent = 15 * time.Minute
 
-// requireRecent returns ErrReauthenticate unless the acting account signed in of
+// RequireRecent returns ErrReauthenticate unless the acting account signed in of
 // late. An API token never did.
-func (s *Service) requireRecent(ctx context.Context) error {
+func (s *Service) RequireRecent(ctx context.Context) error {
 	p := identity.FromContext(ctx)
 	if p.SessionID == "" || s.o.Now().Sub(p.SignedInAt) > recent {
 		return ErrReauthenticate

@@ -85,7 +85,7 @@ func (s *Service) MailLink(ctx context.Context, r LinkJob) error {
 	if err != nil {
 		return err
 	}
-	return s.o.DB.InTx(ctx, identity.System("mailed-links"), func(ctx context.Context, tx pgx.Tx) error {
+	return s.o.DB.InTx(ctx, identity.Step(ctx, "mailed-links"), func(ctx context.Context, tx pgx.Tx) error {
 		return s.sendLink(ctx, tx, row, r.Link)
 	})
 }

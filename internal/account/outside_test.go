@@ -82,7 +82,7 @@ func newOutside(t *testing.T, change func(*account.Options)) outside {
 
 func (o outside) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	tag, err := o.db.Pool().Exec(t.Context(), sql, args...)
+	tag, err := o.db.Single(identity.System("test")).Exec(t.Context(), sql, args...)
 	if err != nil || tag.RowsAffected() == 0 {
 		t.Fatalf("%s: %v, %d rows", sql, err, tag.RowsAffected())
 	}

@@ -87,6 +87,9 @@ func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn,
 		return SignedIn{}, err
 	}
 	if err := s.limits.Check(ctx, try.gate...); err != nil {
+		if errors.Is(err, throttle.ErrLimited) {
+			err = errors.Join(err, s.noteThrottled(ctx, row.ID))
+		}
 		return SignedIn{}, err
 	}
 	hash := row.PasswordHash
@@ -99,7 +102,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn,
 		return SignedIn{}, err
 	}
 	if !matches || unknown {
-		return SignedIn{}, s.failed(ctx, try)
+		return SignedIn{}, s.failed(ctx, row.ID, try)
 	}
 	if err := s.pass(ctx, try.streaks()...); err != nil {
 		return SignedIn{}, err
@@ -109,8 +112,8 @@ func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn,
 
 // failed counts an attempt that failed and returns its answer. Of attempts at once
 // those over the limit are not even told that they were wrong.
-func (s *Service) failed(ctx context.Context, try attempt) error {
-	if err := s.limits.Count(ctx, try.gate...); err != nil {
+func (s *Service) failed(ctx context.Context, userID int64, try attempt) error {
+	if err := s.countRefusal(ctx, userID, wrongPassword, try.gate...); err != nil {
 		return err
 	}
 	if err := s.limits.Count(ctx, try.also...); err != nil && !errors.Is(err, throttle.ErrLimited) {

@@ -71,7 +71,7 @@ const (
 // codes. It replaces a secret that has not taken effect. It returns ErrReauthenticate
 // or ErrTOTPEnabled.
 func (s *Service) SetupTOTP(ctx context.Context, userID int64) (TOTPSetup, error) {
-	if err := s.requireRecent(ctx); err != nil {
+	if err := s.RequireRecent(ctx); err != nil {
 		return TOTPSetup{}, err
 	}
 	if s.o.TwoFactor.Sealer == nil {
@@ -177,7 +177,7 @@ func (s *Service) DisableTOTP(ctx context.Context, userID int64, password, code 
 		return ErrTwoFactorRequired
 	}
 	if row.PasswordHash == "" {
-		err = s.requireRecent(ctx)
+		err = s.RequireRecent(ctx)
 	} else {
 		err = s.reauthenticate(ctx, row, password)
 	}

@@ -80,7 +80,7 @@ func (s *Service) prove(ctx context.Context, userID int64, code string, then fun
 		return then(ctx, tx, method)
 	})
 	if errors.Is(err, ErrTOTPInvalid) {
-		if limited := s.limits.Count(ctx, key); limited != nil {
+		if limited := s.countRefusal(ctx, userID, wrongCode, key); limited != nil {
 			return limited
 		}
 	}
@@ -156,7 +156,7 @@ func (s *Service) reseal(ctx context.Context, sealer *seal.Keyring, f dbsqlc.Tot
 	if err != nil {
 		return err
 	}
-	return s.o.DB.InTx(ctx, identity.System("two-factor-secrets"), func(ctx context.Context, tx pgx.Tx) error {
+	return s.o.DB.InTx(ctx, identity.Step(ctx, "two-factor-secrets"), func(ctx context.Context, tx pgx.Tx) error {
 		return s.queries.ResealTOTPFactor(ctx, tx, dbsqlc.ResealTOTPFactorParams{
 			UserID: f.UserID, OldSecret: f.Secret, Secret: sealed.Box, SecretKeyID: sealed.KeyID,
 		})

@@ -47,7 +47,7 @@ func admit(p identity.Principal, id int64) error {
 
 // administers says that p may change others' accounts, roles and who is active.
 func administers(p identity.Principal) bool {
-	return p.Kind == identity.KindSystem || p.Administers()
+	return p.Operates() || p.Administers()
 }
 
 // Update changes an account for its holder, an ADMIN or the system. The holder
@@ -121,7 +121,7 @@ func (s *Service) SetRole(ctx context.Context, email string, role identity.Role)
 	if err != nil {
 		return User{}, err
 	}
-	return s.Update(identity.NewContext(ctx, identity.System("set-role")), u.ID, Change{Role: &role})
+	return s.Update(identity.NewContext(ctx, identity.Step(ctx, "set-role")), u.ID, Change{Role: &role})
 }
 
 // Delete removes an account with its sessions, tokens and posts. It returns
@@ -214,7 +214,7 @@ func (s *Service) checkChange(ctx context.Context, c Change, old, next dbsqlc.Us
 		return err
 	}
 	if movesOwn(p, old, next) {
-		return s.requireRecent(ctx)
+		return s.RequireRecent(ctx)
 	}
 	return nil
 }

@@ -65,6 +65,9 @@ func (a *App) build(ctx context.Context) error {
 	if err := metrics.Registerer().Register(newConnections(o.Areas)); err != nil {
 		return err
 	}
+	if err := checkAudited(ctx, o.Areas.Requests, o.Logger); err != nil {
+		return err
+	}
 	registry, err := newRegistry(o.Config, o.LookupSecret, o.Extensions)
 	if err != nil {
 		return err

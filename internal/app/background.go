@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"time"
 
 	"github.com/waypost/waypost/internal/jobs"
@@ -25,8 +26,22 @@ func periodic(s *Services) []jobs.Periodic {
 		// Site days that are over, and rollups of open ones.
 		{Name: "statistics.queue_seals", Every: 30 * time.Second, Run: s.Rollups.QueueDue},
 		{Name: "statistics.fold", Every: 5 * time.Second, Run: s.Rollups.FoldBusy},
+		// Audit entries that a process that is gone, or psql, left without their places.
+		{Name: "audit.seal", Every: time.Minute, Run: s.Audit.Seal},
+		{Name: "audit.verify_recent", Every: time.Minute, Timeout: 30 * time.Minute, Run: changesNothing(s.Audit.VerifyRecent)},
+		// Once a day, whenever that is due.
+		{Name: "audit.verify_whole", Every: time.Hour, Timeout: 6 * time.Hour, Run: changesNothing(s.Audit.VerifyDaily)},
+		{Name: "audit.empty", Every: time.Hour, Run: s.Audit.Empty},
 		// Deleted sites whose job was lost.
 		{Name: "sites.sweep_erasures", Every: 10 * time.Minute, Run: s.Eraser.Sweep},
+	}
+}
+
+// changesNothing is a task whose count is not of rows that it changed.
+func changesNothing(task func(context.Context) (int, error)) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		_, err := task(ctx)
+		return 0, err
 	}
 }
 

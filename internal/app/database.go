@@ -135,7 +135,7 @@ func privateDatabase(ctx context.Context, c config.Config, logger *slog.Logger, 
 // private one, and that the secret key is the one that it was made with. Then it
 // migrates and marks it, so that whatever dev seeds is in a database with the mark.
 func (d *Database) takeForDev(ctx context.Context, c config.Config) error {
-	conn, err := pgx.Connect(ctx, d.OwnerURL)
+	conn, err := db.ConnectOwner(ctx, d.OwnerURL, "dev")
 	if err != nil {
 		return fmt.Errorf("cannot connect to %s: %w", d.Name(), err)
 	}

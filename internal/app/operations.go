@@ -26,6 +26,7 @@ func resources(c config.Config, s *Services, providers []webhook.Registration, c
 			SiteRate: c.SiteRate, AddressRate: c.AddressRate, HonorDoNotTrack: c.HonorDoNotTrack,
 		}),
 		api.Sites(s.Sites, s.Eraser, s.Stats),
+		api.Audit(s.Audit, s.Accounts),
 		api.Service(baseURL(c), c.Docs.Prefix, condition),
 	}
 	if x.Resources != nil {
@@ -51,6 +52,7 @@ func (a *App) condition() api.Condition {
 			{Name: "migrations", Test: ready.CheckMigrated},
 			{Name: "jobs", Test: a.jobs.Check},
 			{Name: "geoip", State: a.services.Countries.Describe()},
+			{Name: "audit", Tell: a.auditState},
 		},
 		JobFailures: func() map[string]api.JobFailure {
 			list := make(map[string]api.JobFailure)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/audit"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/content"
 	"github.com/waypost/waypost/internal/queue"
@@ -24,6 +25,7 @@ import (
 // Services are the domains. Each is built once, here.
 type Services struct {
 	DB       *db.DB
+	Audit    *audit.Service
 	Queue    *queue.Queue
 	Accounts *account.Service
 	Posts    *content.Service
@@ -76,6 +78,9 @@ func (s *Services) Close() error { return s.closers.run() }
 // openDomains builds the services that both a command and a server need.
 func (s *Services) openDomains(areas db.Areas, c config.Config, logger *slog.Logger) error {
 	s.DB = areas.Requests
+	if err := s.openAudit(areas, c, logger); err != nil {
+		return err
+	}
 	var err error
 	if c.GeoIPDatabase != "" {
 		if s.Countries, err = country.Open(c.GeoIPDatabase); err != nil {
@@ -114,6 +119,7 @@ func (s *Services) openAccounts(o account.Options) error {
 // openServer builds the services that only a server has, and Accounts, which needs
 // some of them.
 func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.Registry, metrics prometheus.Registerer) error {
+	s.closers.add("audit sealing", within(o.Config.ShutdownTimeout, s.Audit.StartSealing(o.Areas.Committed).Stop))
 	var err error
 	if s.Tokens, err = newTokens(ctx, s, o.Config); err != nil {
 		return err

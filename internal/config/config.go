@@ -31,7 +31,7 @@ type Config struct {
 
 	DatabaseURL      string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev creates a private server in the data directory, and other commands use that server"`
 	DatabaseOwnerURL string `env:"WAYPOST_DATABASE_OWNER_URL" help:"Connection string of the database's owner, for migrations; default DATABASE_URL"`
-	MaxConns         int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"24" help:"Maximum number of database connections of this process, 9 or more; they are divided among deliveries, collection, statistics that read events, jobs and everything else"`
+	MaxConns         int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"25" help:"Maximum number of database connections of this process, 10 or more; they are divided among deliveries, collection, statistics that read events, jobs, the audit log and everything else"`
 	DataDir          string `env:"WAYPOST_DATA_DIR" flag:"data-dir" for:"database" envDefault:".waypost" help:"Where dev keeps its private PostgreSQL and dev.env; other commands work on the database there, and take this or DATABASE_URL, not both"`
 	PostgresBin      string `env:"WAYPOST_POSTGRES_BIN" flag:"postgres-bin" for:"database" help:"Directory of PostgreSQL's programs for the private server; dev finds it by itself when unset"`
 
@@ -44,6 +44,7 @@ type Config struct {
 	Accounts Accounts
 	OAuth    OAuth
 	Webhooks Webhooks
+	Audit    Audit
 	Docs     Docs
 	Dev      Dev
 
@@ -68,6 +69,12 @@ type Webhooks struct {
 	AlertURL      string `env:"WAYPOST_WEBHOOK_ALERT_URL" help:"URL that alerts are posted to, as signed Standard Webhooks deliveries; without it an alert is only a line in the log"`
 	RetentionDays int    `env:"WAYPOST_WEBHOOK_RETENTION_DAYS" flag:"webhook-retention-days" for:"server" envDefault:"0" help:"After how many days the payloads of handled webhook events are emptied; the events' rows stay; 0 means never"`
 	AlertSecret   string `env:"WAYPOST_WEBHOOK_ALERT_SECRET" help:"The alert's signing secret: a key in base64, with or without whsec_ before it"`
+}
+
+// Audit are the settings of the audit log.
+type Audit struct {
+	RetentionDays  int    `env:"WAYPOST_AUDIT_RETENTION_DAYS" flag:"audit-retention-days" for:"server" envDefault:"0" help:"After how many days the contents of audit entries are emptied; the entries and their hashes stay; 0 means never"`
+	CheckpointFile string `env:"WAYPOST_AUDIT_CHECKPOINT_FILE" flag:"audit-checkpoint-file" for:"server" help:"File that each signed checkpoint of the audit log is appended to; keep it where the database's owner can't write"`
 }
 
 // Docs are the settings of the documentation. What is empty is the API's own.

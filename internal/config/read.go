@@ -102,6 +102,9 @@ func (c Config) validate() error {
 	if c.Webhooks.RetentionDays < 0 || c.Webhooks.RetentionDays > 36500 {
 		errs = append(errs, errors.New("WAYPOST_WEBHOOK_RETENTION_DAYS must be 0 to 36500"))
 	}
+	if c.Audit.RetentionDays < 0 || c.Audit.RetentionDays > 36500 {
+		errs = append(errs, errors.New("WAYPOST_AUDIT_RETENTION_DAYS must be 0 to 36500"))
+	}
 	if c.Accounts.RefreshGrace < 0 || c.Accounts.RefreshGrace > maxRefreshGrace {
 		errs = append(errs, fmt.Errorf("WAYPOST_REFRESH_GRACE must be from 0s to %s", maxRefreshGrace))
 	}

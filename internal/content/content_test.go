@@ -12,6 +12,7 @@ import (
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/content"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
 )
 
 type fixture struct {
@@ -38,7 +39,7 @@ func newFixture(t *testing.T) fixture {
 func author(t *testing.T, d *db.DB, email string) int64 {
 	t.Helper()
 	var id int64
-	err := d.Pool().QueryRow(t.Context(), `insert into users (first_name, last_name, email, email_key, password_hash, created_at, updated_at)
+	err := d.Single(identity.System("test")).QueryRow(t.Context(), `insert into users (first_name, last_name, email, email_key, password_hash, created_at, updated_at)
 		values ('Ada', 'Lovelace', $1, $1, '', now(), now()) returning id`, email).Scan(&id)
 	if err != nil {
 		t.Fatal(err)

@@ -16,15 +16,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/CAFxX/httpcompression"
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/waypost/waypost/internal/fault"
 )
-
-// compressAbove is the size in bytes from which an answer is compressed.
-const compressAbove = 1024
 
 // Options configure the stack that every request passes.
 type Options struct {
@@ -59,12 +55,9 @@ func Use(r chi.Router, o Options) error {
 		return errors.New("httpedge: no logger")
 	}
 	o = o.withDefaults()
-	compress, err := httpcompression.DefaultAdapter(
-		httpcompression.MinSize(compressAbove),
-		httpcompression.DeflateCompressor(nil), // deflate is ambiguous on the wire and nobody needs it
-	)
+	compress, err := compress()
 	if err != nil {
-		return fmt.Errorf("httpedge: compression: %w", err)
+		return err
 	}
 	r.Use(identify(o.NewRequestID), logRequests(o.Logger, o.Now))
 	if len(o.TrustedProxies) > 0 {

@@ -36,6 +36,8 @@ const (
 	KindUser      Kind = "user"
 	KindSite      Kind = "site"
 	KindProvider  Kind = "provider"
+	KindJob       Kind = "job"
+	KindCommand   Kind = "cli"
 	KindSystem    Kind = "system"
 )
 
@@ -43,8 +45,12 @@ const (
 type Principal struct {
 	Kind Kind
 	// ID names the actor within its kind: a user's number, a site's UUID, a
-	// provider's name, a system actor's name.
-	ID        string
+	// provider's name, a job's number, a user of the operating system, a system
+	// actor's name.
+	ID string
+	// Action is what it does: an operationId, "job:" and a kind of job, "cli:" and a
+	// command, or "system:" and a step.
+	Action    string
 	UserID    int64  // set for KindUser
 	Role      Role   // set for KindUser
 	SessionID string // set when a session vouches for it
@@ -65,8 +71,89 @@ type Principal struct {
 // MaxUserAgent is the length in bytes to which a user agent is cut.
 const MaxUserAgent = 256
 
-// System is Waypost acting by itself: a job, a command, a start-up step.
-func System(name string) Principal { return Principal{Kind: KindSystem, ID: name} }
+// System is Waypost acting by itself in a step of that name.
+func System(step string) Principal {
+	return Principal{Kind: KindSystem, ID: step, Action: "system:" + step}
+}
+
+// Job is a run of a queued job, with its number and kind.
+func Job(id int64, kind string) Principal {
+	return Principal{Kind: KindJob, ID: strconv.FormatInt(id, 10), Action: "job:" + kind}
+}
+
+// Command is a command, such as "user create", that a user of the operating system
+// runs.
+func Command(user, command string) Principal {
+	return Principal{Kind: KindCommand, ID: user, Action: "cli:" + command}
+}
+
+// Step is the job or the command that ctx belongs to, and otherwise Waypost itself:
+// nobody whom a request is of has a step done.
+func Step(ctx context.Context, step string) Principal {
+	if p := FromContext(ctx); p.Kind == KindJob || p.Kind == KindCommand {
+		return p
+	}
+	return System(step)
+}
+
+// Together is who did what is done in one statement for all of list, which has one
+// principal or more: what they have in common, and Waypost in that step if they are of
+// several kinds.
+func Together(list []Principal, step string) Principal {
+	one := list[0]
+	for _, p := range list[1:] {
+		if p.Kind != one.Kind {
+			return System(step)
+		}
+		one.ID = same(one.ID, p.ID)
+		one.Action = same(one.Action, p.Action)
+		one.SessionID = same(one.SessionID, p.SessionID)
+		one.RequestID = same(one.RequestID, p.RequestID)
+		if one.Address != p.Address {
+			one.Address = netip.Addr{}
+		}
+		if one.TokenID != p.TokenID {
+			one.TokenID = 0
+		}
+	}
+	return one
+}
+
+func same(a, b string) string {
+	if a == b {
+		return a
+	}
+	return ""
+}
+
+// Actor is how the audit log names p: a type and an id, "" for none.
+func (p Principal) Actor() (kind, id string) {
+	switch p.Kind {
+	case KindUser:
+		if p.TokenID != 0 {
+			return "token", strconv.FormatInt(p.TokenID, 10)
+		}
+	case KindProvider:
+		return "webhook", p.ID
+	case KindSite:
+		return string(KindSystem), p.ID
+	case KindAnonymous:
+		return string(KindAnonymous), ""
+	}
+	return string(p.Kind), p.ID
+}
+
+// Operates reports whether p is Waypost itself or whoever operates it: a step, a job
+// or a command.
+func (p Principal) Operates() bool {
+	return p.Kind == KindSystem || p.Kind == KindJob || p.Kind == KindCommand
+}
+
+// Doing returns p with an action.
+func (p Principal) Doing(action string) Principal {
+	p.Action = action
+	return p
+}
 
 // Site is a site key or a secret site API key.
 func Site(id string) Principal { return Principal{Kind: KindSite, ID: id} }
@@ -83,10 +170,10 @@ func Token(id int64, role Role, token int64, scopes Scopes) Principal {
 	return p
 }
 
-// From returns p with the address, user agent and request id of edge, the
+// From returns p with the address, user agent, request id and action of edge, the
 // principal of the request before anybody was known.
 func (p Principal) From(edge Principal) Principal {
-	p.Address, p.UserAgent, p.RequestID = edge.Address, edge.UserAgent, edge.RequestID
+	p.Address, p.UserAgent, p.RequestID, p.Action = edge.Address, edge.UserAgent, edge.RequestID, edge.Action
 	return p
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
+
+	"github.com/waypost/waypost/internal/identity"
 )
 
 // Periodic is one line of the cron table: a task that is safe to repeat, and
@@ -20,6 +22,8 @@ type Periodic struct {
 	// Everywhere makes each instance run the task by itself, because the result depends
 	// on the instance's configuration. Without it, one instance runs the task for all.
 	Everywhere bool
+	// Timeout bounds one run; 0 means a minute.
+	Timeout time.Duration
 	// Run returns how many rows it changed.
 	Run func(ctx context.Context) (int, error)
 }
@@ -55,13 +59,18 @@ func newCronWorker(table []Periodic, logger *slog.Logger) (*cronWorker, error) {
 	return w, nil
 }
 
+// Timeout implements river.Worker; 0 is the client's.
+func (w *cronWorker) Timeout(job *river.Job[cronJob]) time.Duration {
+	return w.table[job.Args.Name].Timeout
+}
+
 // Work runs the task that the job names.
 func (w *cronWorker) Work(ctx context.Context, job *river.Job[cronJob]) error {
 	p, known := w.table[job.Args.Name]
 	if !known {
 		return river.JobCancel(errors.New("no such periodic task; an older or newer waypost queued it"))
 	}
-	n, err := run(ctx, p)
+	n, err := run(identity.NewContext(ctx, identity.Job(job.ID, p.Name)), p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
 	}

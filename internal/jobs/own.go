@@ -1,10 +1,13 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/waypost/waypost/internal/identity"
 )
 
 // ownTasks are the lines of the cron table that every instance runs by itself, each
@@ -63,9 +66,9 @@ func (t *ownTasks) repeat(ctx context.Context, p Periodic) {
 
 // once runs a task with the time of a job.
 func (t *ownTasks) once(ctx context.Context, p Periodic) {
-	limited, cancel := context.WithTimeout(ctx, jobTimeout)
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(p.Timeout, jobTimeout))
 	defer cancel()
-	n, err := run(limited, p)
+	n, err := run(identity.NewContext(limited, identity.System(p.Name)), p)
 	switch {
 	case ctx.Err() != nil: // stopped
 	case err != nil:

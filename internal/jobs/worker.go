@@ -6,6 +6,7 @@ import (
 
 	"github.com/riverqueue/river"
 
+	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/queue"
 )
 
@@ -66,7 +67,7 @@ func (w *worker[A]) NextRetry(job *river.Job[A]) time.Time {
 
 // Work implements river.Worker.
 func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
-	err := w.do(ctx, job.Args, job.ID)
+	err := w.do(identity.NewContext(ctx, identity.Job(job.ID, job.Kind)), job.Args, job.ID)
 	if wait, again := queue.AgainIn(err); again {
 		return river.JobSnooze(wait)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
 )
 
 // Accounts is what the pages behind mailed links need. VerifyEmail and the checks
@@ -32,6 +33,10 @@ type link struct {
 	// another is what a link for the same end is called, on the page of one that is
 	// spent.
 	another string
+	// spends and requests name the operations that spend and request do, as the API
+	// calls them.
+	spends, requests string
+
 	check   func(ctx context.Context, secret string) error
 	spend   func(ctx context.Context, secret string, r *http.Request) error
 	request func(ctx context.Context, email string) error
@@ -78,6 +83,7 @@ func links(a Accounts) []link {
 	return []link{
 		{
 			path: account.VerifyEmailPath, view: "verify", another: "a new link to confirm your address",
+			spends: "verify-email", requests: "resend-verification-mail",
 			check: a.CheckVerifyLink, request: a.RequestVerification,
 			spend: func(ctx context.Context, secret string, _ *http.Request) error {
 				return a.VerifyEmail(ctx, secret)
@@ -85,6 +91,7 @@ func links(a Accounts) []link {
 		},
 		{
 			path: account.ResetPasswordPath, view: "reset", another: "a link to choose a new password",
+			spends: "reset-password", requests: "request-password-reset",
 			check: a.CheckResetLink, request: a.RequestPasswordReset,
 			spend: func(ctx context.Context, secret string, r *http.Request) error {
 				password := r.PostForm.Get("password")
@@ -117,7 +124,7 @@ func (p *Pages) spend(l link) http.Handler {
 		err := readForm(w, r)
 		secret := r.PostForm.Get("token")
 		if err == nil {
-			err = l.spend(r.Context(), secret, r)
+			err = l.spend(doing(r.Context(), l.spends), secret, r)
 		}
 		if err != nil {
 			p.refuse(w, r, l, secret, err)
@@ -149,7 +156,7 @@ func (p *Pages) again(l link) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := readForm(w, r)
 		if err == nil {
-			err = l.request(r.Context(), r.PostForm.Get("email"))
+			err = l.request(doing(r.Context(), l.requests), r.PostForm.Get("email"))
 		}
 		if err != nil {
 			view := l.page()
@@ -161,6 +168,11 @@ func (p *Pages) again(l link) http.Handler {
 		}
 		p.render(w, http.StatusOK, "sent", l.page())
 	})
+}
+
+// doing is ctx whose principal does what an operation of the API does.
+func doing(ctx context.Context, operation string) context.Context {
+	return identity.NewContext(ctx, identity.FromContext(ctx).Doing(operation))
 }
 
 // readForm fills r.PostForm. It returns errForeign, errTooMuch or errForm.

@@ -220,7 +220,7 @@ func (e *Eraser) anyLeft(ctx context.Context, tables []siteTable, id uuid.UUID) 
 func (e *Eraser) eraseSome(ctx context.Context, t siteTable, id uuid.UUID) (int64, error) {
 	var deleted int64
 	// Whatever the statistics say of a table that empties: by its primary key.
-	err := e.o.DB.InIndexTx(ctx, identity.System("erase"), func(ctx context.Context, tx pgx.Tx) error {
+	err := e.o.DB.InIndexTx(ctx, identity.Step(ctx, "erase"), func(ctx context.Context, tx pgx.Tx) error {
 		keys := strings.Join(t.keys, ", ")
 		tag, err := tx.Exec(ctx, fmt.Sprintf("delete from %[1]s where site_id = $1 and (%[2]s) in (select %[2]s from %[1]s where site_id = $1 order by %[2]s limit %[3]d)", t.name, keys, eraseBatch), id)
 		deleted = tag.RowsAffected()
@@ -230,5 +230,5 @@ func (e *Eraser) eraseSome(ctx context.Context, t siteTable, id uuid.UUID) (int6
 }
 
 func (e *Eraser) inTx(ctx context.Context, fn func(context.Context, pgx.Tx) error) error {
-	return e.o.DB.InTx(ctx, identity.System("erase"), fn)
+	return e.o.DB.InTx(ctx, identity.Step(ctx, "erase"), fn)
 }

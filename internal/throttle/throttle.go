@@ -168,7 +168,7 @@ func (s *Service) Forgive(ctx context.Context, tx pgx.Tx, keys ...Key) error {
 // Sweep deletes counts that mean nothing any more and returns how many.
 func (s *Service) Sweep(ctx context.Context) (int, error) {
 	var n int64
-	err := s.db.InTx(ctx, identity.System("throttles"), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.InTx(ctx, identity.Step(ctx, "throttles"), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		n, err = s.queries.SweepThrottles(ctx, tx, s.now())
 		return err

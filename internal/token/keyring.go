@@ -136,7 +136,7 @@ func loadOrCreate(ctx context.Context, o Options, sealer *seal.Keyring) ([]dbsql
 	if err != nil {
 		return nil, err
 	}
-	err = o.DB.InTx(ctx, identity.System("signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
+	err = o.DB.InTx(ctx, identity.Step(ctx, "signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
 		if err := queries.InsertSigningKey(ctx, tx, fresh); err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func rewrap(ctx context.Context, o Options, row dbsqlc.SigningKey, plain []byte,
 	if err != nil {
 		return err
 	}
-	err = o.DB.InTx(ctx, identity.System("signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
+	err = o.DB.InTx(ctx, identity.Step(ctx, "signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
 		return dbsqlc.New().RewrapSigningKey(ctx, tx, dbsqlc.RewrapSigningKeyParams{
 			Kid: row.Kid, OldWrappingKeyID: row.WrappingKeyID, PrivateKey: sealed.Box, WrappingKeyID: sealed.KeyID,
 		})

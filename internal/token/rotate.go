@@ -56,7 +56,7 @@ func (s *Service) rotate(ctx context.Context, madeBefore time.Time) (int, error)
 		return 0, err
 	}
 	var rotated int64
-	err = s.o.DB.InTx(ctx, identity.System("signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
+	err = s.o.DB.InTx(ctx, identity.Step(ctx, "signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
 		var queries dbsqlc.Queries
 		until := signsFrom.Add(overlap)
 		if rotated, err = queries.RetireSigningKey(ctx, tx, &until, madeBefore); err != nil || rotated == 0 {
@@ -85,7 +85,7 @@ func (s *Service) Replace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.o.DB.InTx(ctx, identity.System("signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
+	err = s.o.DB.InTx(ctx, identity.Step(ctx, "signing-keys"), func(ctx context.Context, tx pgx.Tx) error {
 		var queries dbsqlc.Queries
 		if err := queries.RetireAllSigningKeys(ctx, tx, &now); err != nil {
 			return err

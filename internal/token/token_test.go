@@ -133,7 +133,7 @@ func TestATamperedStoredKeyIsAStartUpError(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
 	newService(t, d, nil)
-	if _, err := d.Pool().Exec(t.Context(), `update signing_keys set private_key = set_byte(private_key, 20, get_byte(private_key, 20) # 1)`); err != nil {
+	if _, err := d.Single(identity.System("test")).Exec(t.Context(), `update signing_keys set private_key = set_byte(private_key, 20, get_byte(private_key, 20) # 1)`); err != nil {
 		t.Fatal(err)
 	}
 	_, err := token.New(t.Context(), token.Options{DB: d, Issuer: issuer, SecretKey: secret('k')})

@@ -96,7 +96,7 @@ func (AlertJob) KindAliases() []string { return []string{"webhook_alert"} }
 // so that neither restarts nor the number of instances change it.
 func (a *Alerts) Check(ctx context.Context) (int, error) {
 	n := 0
-	err := a.o.DB.InTx(ctx, identity.System("webhook-alerts"), func(ctx context.Context, tx pgx.Tx) error {
+	err := a.o.DB.InTx(ctx, identity.Step(ctx, "webhook-alerts"), func(ctx context.Context, tx pgx.Tx) error {
 		n = 0
 		rows, err := a.queries.WebhookFailureStreaks(ctx, tx)
 		if err != nil {
@@ -159,7 +159,7 @@ func (a *Alerts) claim(ctx context.Context, tx pgx.Tx, row dbsqlc.WebhookFailure
 type alertBody struct {
 	Type      string    `json:"type"`
 	Timestamp time.Time `json:"timestamp"`
-	Data      alertData `json:"data"`
+	Data      any       `json:"data"`
 }
 
 type alertData struct {
@@ -175,13 +175,20 @@ const alertType = "waypost.webhooks.failing"
 // Send posts an alert; it is the work of an AlertJob. An error, which shows no
 // secret, means that it should be tried again.
 func (a *Alerts) Send(ctx context.Context, job AlertJob) error {
-	if a.o.URL == "" {
-		return nil // taken out of the configuration since
-	}
-	body, err := json.Marshal(alertBody{Type: alertType, Timestamp: job.At, Data: alertData{
+	return a.Post(ctx, job.ID, alertType, job.At, alertData{
 		Provider: job.Provider, FailureStreak: job.Streak, LastSuccessAt: job.LastSuccess,
 		Message: fmt.Sprintf("The last %d webhook events of %s in a row have failed.", job.Streak, job.Provider),
-	}})
+	})
+}
+
+// Post posts an alert of any type, with data that becomes JSON, at once; without a URL, which may have been taken out of the
+// configuration, it does nothing. id is to be the same each time that the same alert is posted. An
+// error shows no secret.
+func (a *Alerts) Post(ctx context.Context, id uuid.UUID, kind string, at time.Time, data any) error {
+	if a.o.URL == "" {
+		return nil
+	}
+	body, err := json.Marshal(alertBody{Type: kind, Timestamp: at, Data: data})
 	if err != nil {
 		return fmt.Errorf("webhook: alert: %w", err)
 	}
@@ -191,7 +198,7 @@ func (a *Alerts) Send(ctx context.Context, job AlertJob) error {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "Waypost")
-	r.Header.Set(signature.StandardID, job.ID.String())
+	r.Header.Set(signature.StandardID, id.String())
 	signature.Standard{}.Sign([]byte(a.o.Secret), body, r.Header, a.o.Now())
 	res, err := a.o.Client.Do(r)
 	if err != nil {

@@ -41,7 +41,7 @@ func (r *Receiver) Attempt(ctx context.Context, job AttemptJob, id int64) error 
 		return groupcommit.ErrClosed
 	}
 	defer r.working.Done()
-	p := identity.System("webhook-job")
+	p := identity.Step(ctx, "webhook-job")
 	failed, err := r.store.failInterrupted(ctx, p, maxInterrupted, id)
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func (r *Receiver) Announce(ctx context.Context) (int, error) {
 		return 0, groupcommit.ErrClosed
 	}
 	defer r.working.Done()
-	p := identity.System("webhook-bindings")
+	p := identity.Step(ctx, "webhook-bindings")
 	err := r.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		return r.store.queries.AnnounceWebhookBindings(ctx, tx, r.store.bound.providers, r.store.bound.eventTypes)
 	})

@@ -149,7 +149,7 @@ func (r *Receiver) ContinueBulk(ctx context.Context, job ReplayJob) error {
 		return groupcommit.ErrClosed
 	}
 	defer r.working.Done()
-	p := identity.System("webhook-replay")
+	p := identity.Step(ctx, "webhook-replay")
 	for {
 		if r.endsBeforeABatch(ctx) {
 			return queue.Again(0)

@@ -49,7 +49,7 @@ func (r *Receiver) dispatch(ctx context.Context, p identity.Principal, c claim) 
 // handle runs the handler under its budget and makes the outcome durable. It
 // returns Pending where that could not be done; the sweep then decides.
 func (r *Receiver) handle(ctx context.Context, p identity.Principal, c claim) Status {
-	c.started = r.o.Now()
+	c.started, c.by = r.o.Now(), p
 	b, bound := r.o.Registry.binding(c.event.Provider, c.event.Type)
 	switch {
 	case !bound: // only events with a handler here are claimed, and only a handler settles them
@@ -170,7 +170,7 @@ func (r *Receiver) conclude(ctx context.Context, c claim, f failure) Status {
 // pending.
 func (r *Receiver) record(ctx context.Context, c claim, f failure) Status {
 	now := r.o.Now()
-	o := outcome{id: c.event.ID, lease: c.lease, status: Processed, at: now, took: now.Sub(c.started)}
+	o := outcome{id: c.event.ID, lease: c.lease, status: Processed, at: now, took: now.Sub(c.started), by: c.by}
 	if f.text != "" {
 		o.status, o.text = Failed, f.text
 		b, _ := r.o.Registry.binding(c.event.Provider, c.event.Type)
@@ -183,7 +183,7 @@ func (r *Receiver) record(ctx context.Context, c claim, f failure) Status {
 
 // postpone leaves a claimed event to a job, as if it had not been claimed.
 func (r *Receiver) postpone(ctx context.Context, c claim, wait time.Duration) Status {
-	return r.submit(ctx, c, outcome{id: c.event.ID, lease: c.lease, status: Pending, at: r.o.Now(), wait: wait, deferred: true})
+	return r.submit(ctx, c, outcome{id: c.event.ID, lease: c.lease, status: Pending, at: r.o.Now(), wait: wait, deferred: true, by: c.by})
 }
 
 func (r *Receiver) submit(ctx context.Context, c claim, o outcome) Status {

@@ -219,7 +219,9 @@ func (r *Receiver) receive(ctx context.Context, in Inbound, h *hold) (Receipt, e
 		return Receipt{}, err
 	}
 	binding, bound := r.o.Registry.binding(event.Provider, event.Type)
-	stored, err := r.persist(ctx, event, bound, binding.ByJob)
+	principal := identity.FromContext(ctx)
+	principal.Kind, principal.ID = identity.KindProvider, p.Name
+	stored, err := r.persist(ctx, principal, event, bound, binding.ByJob)
 	if err != nil {
 		if !errors.Is(err, groupcommit.ErrFull) {
 			r.o.Logger.ErrorContext(ctx, "webhook not stored", "provider", p.Name, "error", err)
@@ -239,8 +241,6 @@ func (r *Receiver) receive(ctx context.Context, in Inbound, h *hold) (Receipt, e
 	case bound && binding.ByJob:
 		receipt.Status = Pending
 	case bound:
-		principal := identity.FromContext(ctx)
-		principal.Kind, principal.ID = identity.KindProvider, p.Name
 		receipt.Status = r.dispatch(ctx, principal, claim{event: event, lease: stored.lease, tries: 1, release: h.take()})
 	}
 	if err := r.interrupt(AfterOutcome, event.ID); err != nil {
@@ -326,7 +326,7 @@ func (r *Receiver) read(p Registration, in Inbound, now time.Time) (Event, error
 // pending under a lease when one will run, and as pending with its first job when
 // that is a job's work. Jobs take a transaction of several statements, so they
 // hold up nobody else's.
-func (r *Receiver) persist(ctx context.Context, e Event, bound, byJob bool) (arrival, error) {
+func (r *Receiver) persist(ctx context.Context, by identity.Principal, e Event, bound, byJob bool) (arrival, error) {
 	headers, err := json.Marshal(e.Header)
 	if err != nil {
 		return arrival{}, fmt.Errorf("webhook: headers: %w", err)
@@ -337,7 +337,7 @@ func (r *Receiver) persist(ctx context.Context, e Event, bound, byJob bool) (arr
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.StoreTimeout)
 	defer cancel()
-	stored, err := group.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: bound})
+	stored, err := group.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: bound, by: by})
 	if err != nil {
 		return arrival{}, err
 	}

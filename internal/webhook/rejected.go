@@ -123,7 +123,7 @@ func (l *rejectedLog) write(first Rejected) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
-	err := l.db.InTx(ctx, identity.System("webhook-rejected"), func(ctx context.Context, tx pgx.Tx) error {
+	err := l.db.InTx(ctx, identity.Step(ctx, "webhook-rejected"), func(ctx context.Context, tx pgx.Tx) error {
 		if err := l.queries.InsertRejectedWebhooks(ctx, tx, rejectedParams(batch)); err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (l *rejectedLog) trim(ctx context.Context, tx pgx.Tx, batch []Rejected) err
 // trimByAge deletes what is too old and returns how much that was.
 func (l *rejectedLog) trimByAge(ctx context.Context) (int, error) {
 	var n int64
-	err := l.db.InTx(ctx, identity.System("webhook-rejected"), func(ctx context.Context, tx pgx.Tx) error {
+	err := l.db.InTx(ctx, identity.Step(ctx, "webhook-rejected"), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		n, err = l.queries.TrimRejectedWebhooksByAge(ctx, tx, l.now().Add(-l.age))
 		return err

@@ -38,7 +38,7 @@ func (r *Receiver) Sweep(ctx context.Context) (int, error) {
 		return 0, groupcommit.ErrClosed
 	}
 	defer r.working.Done()
-	p := identity.System("webhook-sweep")
+	p := identity.Step(ctx, "webhook-sweep")
 	failed, err := r.store.failInterrupted(ctx, p, maxInterrupted, 0)
 	if err != nil {
 		return 0, err
@@ -54,7 +54,7 @@ func (r *Receiver) SweepForwards(ctx context.Context) (int, error) {
 		return 0, groupcommit.ErrClosed
 	}
 	defer r.working.Done()
-	return r.sweepAll(ctx, identity.System("webhook-sweep"), true)
+	return r.sweepAll(ctx, identity.Step(ctx, "webhook-sweep"), true)
 }
 
 func (r *Receiver) sweepAll(ctx context.Context, p identity.Principal, byJob bool) (int, error) {

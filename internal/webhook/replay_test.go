@@ -238,7 +238,7 @@ func TestAReplayIsActedOutByWhoAskedForIt(t *testing.T) {
 		t.Errorf("a replay's transaction is %s %s's", kind, id)
 	}
 	mustReceive(t, r, signed(t, "payment", "paid", "evt_2", `{}`))
-	if kind != "provider" || id != "payment" {
+	if kind != "webhook" || id != "payment" {
 		t.Errorf("a delivery's transaction is %s %s's", kind, id)
 	}
 }

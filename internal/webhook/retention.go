@@ -21,7 +21,7 @@ func (r *Receiver) ForgetPayloads(ctx context.Context) (int, error) {
 	before := r.o.Now().Add(-r.o.Retention)
 	for n := 0; ; {
 		seen := int64(0)
-		err := r.o.DB.InTx(ctx, identity.System("webhook-retention"), func(ctx context.Context, tx pgx.Tx) error {
+		err := r.o.DB.InTx(ctx, identity.Step(ctx, "webhook-retention"), func(ctx context.Context, tx pgx.Tx) error {
 			batch, err := r.store.queries.EmptyOldWebhookEvents(ctx, tx, before, retentionBatch)
 			n += int(batch.Emptied)
 			seen = batch.Seen

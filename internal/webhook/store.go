@@ -35,6 +35,16 @@ type row struct {
 	headers  string // JSON
 	sha256   [32]byte
 	dispatch bool // a handler will run, so it is stored as pending
+	by       identity.Principal
+}
+
+// senders are who stores rows.
+func senders(rows []row) identity.Principal {
+	list := make([]identity.Principal, len(rows))
+	for i, r := range rows {
+		list[i] = r.by
+	}
+	return identity.Together(list, "webhooks")
 }
 
 // size is the row's memory in bytes, about.
@@ -58,7 +68,7 @@ func (s *store) insert(ctx context.Context, rows []row) ([]arrival, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook: new lease: %w", err)
 	}
-	ids, err := s.queries.InsertWebhookEvents(ctx, s.db.Single(identity.System("webhooks")), s.insertParams(rows, lease))
+	ids, err := s.queries.InsertWebhookEvents(ctx, s.db.Single(senders(rows)), s.insertParams(rows, lease))
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -73,7 +83,7 @@ func (s *store) insertForJobs(ctx context.Context, rows []row) ([]arrival, error
 		return nil, fmt.Errorf("webhook: new lease: %w", err)
 	}
 	var ids []uuid.UUID
-	err = s.db.InTx(ctx, identity.System("webhooks"), func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.InTx(ctx, senders(rows), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		ids, err = s.queries.InsertWebhookEvents(ctx, tx, s.insertParams(rows, lease))
 		if err != nil || len(ids) == 0 {

@@ -30,6 +30,7 @@ type claim struct {
 	// unhandled says that a replay took an event that was processed because it had
 	// no handler.
 	unhandled bool
+	by        identity.Principal // whom it is handled for
 	// release, when set, is called when the handling is over.
 	release func()
 }

@@ -23,12 +23,17 @@ type outcome struct {
 	took      time.Duration
 	wait      time.Duration
 	deferred  bool // left to a job without an attempt
+	by        identity.Principal
 }
 
 // record stores outcomes in one transaction, with the jobs of what goes on, and
 // reports for each whether its lease still held; it is a groupcommit.Flush.
 func (s *store) record(ctx context.Context, outcomes []outcome) ([]bool, error) {
-	p := identity.System("webhooks")
+	list := make([]identity.Principal, len(outcomes))
+	for i, o := range outcomes {
+		list[i] = o.by
+	}
+	p := identity.Together(list, "webhooks")
 	var ids []uuid.UUID
 	var err error
 	if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.status == Pending }) {

@@ -1,0 +1,100 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/internal/audit"
+	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/throttle"
+)
+
+// refusal is what the audit log notes of a sign-in that failed.
+type refusal struct {
+	Event  string `json:"event"`
+	Reason string `json:"reason"`
+}
+
+// Why a sign-in failed.
+const (
+	wrongPassword = "password"
+	wrongCode     = "second_factor"
+	tooMany       = "throttled"
+)
+
+// countRefusal counts a failure for keys and notes it, in one transaction, so that the
+// failure of an address that nobody has (userID 0), of which nothing is written, costs
+// as much. It returns what throttle.Service.Count returns; what that refuses is noted
+// like other attempts that are throttled.
+func (s *Service) countRefusal(ctx context.Context, userID int64, reason string, keys ...throttle.Key) error {
+	var limited error // outlives the transaction, which must commit all the same
+	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		err := s.limits.CountTx(ctx, tx, keys...)
+		if errors.Is(err, throttle.ErrLimited) {
+			limited, err = err, nil
+		}
+		if err != nil || limited != nil {
+			return err
+		}
+		return noteRefusal(ctx, tx, userID, reason)
+	})
+	if err != nil || limited == nil {
+		return err
+	}
+	return errors.Join(limited, s.noteThrottled(ctx, userID))
+}
+
+// noteThrottled notes an attempt that was refused unread, one of an address a minute.
+func (s *Service) noteThrottled(ctx context.Context, userID int64) error {
+	address := identity.FromContext(ctx).Address
+	if !address.IsValid() || !s.throttled.first(networkOf(address), s.o.Now()) {
+		return nil
+	}
+	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		return noteRefusal(ctx, tx, userID, tooMany)
+	})
+}
+
+// noteRefusal takes the same statements whether there is an account or not.
+func noteRefusal(ctx context.Context, tx pgx.Tx, userID int64, reason string) error {
+	inner, err := tx.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := audit.Note(ctx, inner, "users", strconv.FormatInt(userID, 10), refusal{Event: "sign_in_refused", Reason: reason}); err != nil {
+		return err
+	}
+	if userID == 0 {
+		return inner.Rollback(ctx)
+	}
+	return inner.Commit(ctx)
+}
+
+// oncePerMinute remembers, within bounds, whose attempts were noted this minute.
+type oncePerMinute struct {
+	mu     sync.Mutex
+	minute time.Time
+	noted  map[string]struct{}
+}
+
+// mostNoted bounds what one process notes in a minute.
+const mostNoted = 10_000
+
+// first reports whether nobody was noted under that name in the minute of now.
+func (o *oncePerMinute) first(name string, now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if minute := now.Truncate(time.Minute); !minute.Equal(o.minute) {
+		o.minute, o.noted = minute, map[string]struct{}{}
+	}
+	if _, found := o.noted[name]; found || len(o.noted) >= mostNoted {
+		return false
+	}
+	o.noted[name] = struct{}{}
+	return true
+}
