@@ -656,7 +656,7 @@ func (q *Queries) ListPendingAudit(ctx context.Context, db DBTX, limit int32) ([
 }
 
 const listPendingAuditNotes = `-- name: ListPendingAuditNotes :many
-select id, at, actor_type, actor_id, session_id, ip, request_id, action, op, table_name, row_id, salt, changes, changes_digest, body from audit_pending where op = 'note' and table_name = 'audit_log'
+select id, at, actor_type, actor_id, session_id, ip, request_id, action, op, table_name, row_id, salt, changes, changes_digest from audit_pending where op = 'note' and table_name = 'audit_log'
 `
 
 func (q *Queries) ListPendingAuditNotes(ctx context.Context, db DBTX) ([]AuditPending, error) {
@@ -683,7 +683,6 @@ func (q *Queries) ListPendingAuditNotes(ctx context.Context, db DBTX) ([]AuditPe
 			&i.Salt,
 			&i.Changes,
 			&i.ChangesDigest,
-			&i.Body,
 		); err != nil {
 			return nil, err
 		}
@@ -696,7 +695,7 @@ func (q *Queries) ListPendingAuditNotes(ctx context.Context, db DBTX) ([]AuditPe
 }
 
 const listPendingBatchesOfGone = `-- name: ListPendingBatchesOfGone :many
-select id, at, actor_type, actor_id, session_id, ip, request_id, action, op, table_name, row_id, salt, changes, changes_digest, body from audit_pending
+select id, at, actor_type, actor_id, session_id, ip, request_id, action, op, table_name, row_id, salt, changes, changes_digest from audit_pending
 where op = 'batch' and changes like '%"old": {%' and (changes::jsonb -> 'old' -> 'ids') ?| $1::text[] order by id
 `
 
@@ -724,7 +723,6 @@ func (q *Queries) ListPendingBatchesOfGone(ctx context.Context, db DBTX, ids []s
 			&i.Salt,
 			&i.Changes,
 			&i.ChangesDigest,
-			&i.Body,
 		); err != nil {
 			return nil, err
 		}

@@ -92,7 +92,6 @@ type AuditPending struct {
 	Salt          []byte
 	Changes       string
 	ChangesDigest []byte
-	Body          []byte
 }
 
 type AuditTree struct {

@@ -54,9 +54,7 @@ create table audit_pending (
     row_id         text,
     salt           bytea       not null,
     changes        text        not null,
-    changes_digest bytea       not null,
-    -- What is hashed of the entry, between its place and the hash before it.
-    body           bytea       not null
+    changes_digest bytea       not null
 );
 
 -- The chain. salt and changes are null once emptied; the digest stays.
@@ -78,7 +76,7 @@ create table audit_log (
     prev_hash      bytea       not null,
     hash           bytea       not null
 );
-create index audit_log_at on audit_log (at, seq);
+create index audit_log_at on audit_log using brin (at) with (pages_per_range = 16);
 create index audit_log_row on audit_log (table_name, row_id, seq);
 create index audit_log_actor on audit_log (actor_id, seq);
 create index audit_log_action on audit_log (action, seq);
@@ -179,22 +177,14 @@ end $$;
 -- +goose StatementBegin
 create function audit_write(op text, of_table text, of_row text, changes text) returns void language plpgsql as $$
 declare
-    actor_type text        := audit_actor(coalesce(of_table, 'nothing'));
-    actor_id   text        := nullif(current_setting('waypost.actor_id', true), '');
-    session_id text        := nullif(current_setting('waypost.session_id', true), '');
-    ip         text        := nullif(current_setting('waypost.ip', true), '');
-    request_id text        := nullif(current_setting('waypost.request_id', true), '');
-    action     text        := nullif(current_setting('waypost.action', true), '');
-    at         timestamptz := clock_timestamp();
-    salt       bytea       := uuid_send(gen_random_uuid());
-    digest     bytea       := sha256(salt || convert_to(changes, 'UTF8'));
+    salt bytea := uuid_send(gen_random_uuid());
 begin
     perform pg_current_xact_id();
-    insert into audit_pending (at, actor_type, actor_id, session_id, ip, request_id, action, op, table_name, row_id, salt, changes, changes_digest, body)
-    values (at, actor_type, actor_id, session_id, ip, request_id, action, op, of_table, of_row, salt, changes, digest,
-            int8send((extract(epoch from at) * 1000000)::bigint)
-            || audit_opt(actor_type) || audit_opt(actor_id) || audit_opt(session_id) || audit_opt(ip) || audit_opt(request_id)
-            || audit_opt(action) || audit_opt(op) || audit_opt(of_table) || audit_opt(of_row) || audit_lp(digest));
+    insert into audit_pending (actor_type, actor_id, session_id, ip, request_id, action, op, table_name, row_id, salt, changes, changes_digest)
+    values (audit_actor(coalesce(of_table, 'nothing')), nullif(current_setting('waypost.actor_id', true), ''),
+            nullif(current_setting('waypost.session_id', true), ''), nullif(current_setting('waypost.ip', true), ''),
+            nullif(current_setting('waypost.request_id', true), ''), nullif(current_setting('waypost.action', true), ''),
+            op, of_table, of_row, salt, changes, sha256(salt || convert_to(changes, 'UTF8')));
 end $$;
 -- +goose StatementEnd
 
@@ -449,8 +439,10 @@ begin
     end if;
     select * into strict head from audit_head for update;
     shot := pg_current_snapshot();
-    select array_agg(p.id), array_agg(p.body) into ids, bodies from (
-        select q.id, q.body from audit_pending q where q.id > head.sealed_to order by q.id limit most_rows) p;
+    select array_agg(p.id), array_agg(int8send((extract(epoch from p.at) * 1000000)::bigint)
+           || audit_opt(p.actor_type) || audit_opt(p.actor_id) || audit_opt(p.session_id) || audit_opt(p.ip) || audit_opt(p.request_id)
+           || audit_opt(p.action) || audit_opt(p.op) || audit_opt(p.table_name) || audit_opt(p.row_id) || audit_lp(p.changes_digest))
+    into ids, bodies from (select * from audit_pending q where q.id > head.sealed_to order by q.id limit most_rows) p;
     n := coalesce(cardinality(ids), 0);
     if n = 0 then
         return 0;

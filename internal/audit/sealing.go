@@ -8,7 +8,7 @@ import (
 
 const (
 	// sealGap is how long sealing waits after a commit, for others to seal with it.
-	sealGap = 20 * time.Millisecond
+	sealGap = 5 * time.Millisecond
 	// sealRetry is how long it waits when the database does not answer.
 	sealRetry = time.Second
 	// checkpointEvery is how often it looks whether a checkpoint is due.
