@@ -232,7 +232,7 @@ func (w *world) auditedHits(ctx context.Context) error {
 	by := way{"batches of 1,000", batchConns, 0, sendBatches}
 	var ratios []float64
 	for i := range auditRounds {
-		var rates [2]loadedSite // without, with
+		var rates [2]loadedSite                         // without, with
 		for _, on := range [2]int{i % 2, (i + 1) % 2} { // either goes first
 			if err := w.setTriggers(ctx, on == 1); err != nil {
 				return err
