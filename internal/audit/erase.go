@@ -9,8 +9,8 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 )
 
-// emptiedAtOnce is how many entries one transaction empties.
-const emptiedAtOnce = 10_000
+// emptiedAtOnce is how many entries one transaction empties, while sealing waits.
+const emptiedAtOnce = 2000
 
 // Erase empties what the log keeps of one row, and returns in how many entries. Their
 // digests stay, so that the chain holds, and a note names them. It returns ErrNothing
@@ -42,7 +42,7 @@ func (s *Service) Empty(ctx context.Context) (int, error) {
 	total := 0
 	for {
 		var n int32
-		err := s.o.BackgroundDB.InTx(ctx, identity.System("audit-retention"), func(ctx context.Context, tx pgx.Tx) error {
+		err := s.o.BackgroundDB.InTx(ctx, identity.Step(ctx, "audit-retention"), func(ctx context.Context, tx pgx.Tx) error {
 			var err error
 			n, err = s.queries.EmptyAudit(ctx, tx, s.o.Now().Add(-s.o.Retention), emptiedAtOnce)
 			return err
