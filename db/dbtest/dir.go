@@ -49,8 +49,8 @@ func TempDir(t testing.TB) string {
 
 // remove deletes a run's directory with its servers, wherever these lie. A killed
 // run's programs may still be at work there, so it is tried for a while.
-func remove(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+func remove(dir string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
 		err := errors.Join(killPrograms(dir), removeServers(ctx, dir))

@@ -86,7 +86,7 @@ func keep(parent string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	err = errors.Join(err, server.Stop(ctx))
-	return errors.Join(err, remove(run.dir()), lease.Release())
+	return errors.Join(err, remove(run.dir(), timeout), lease.Release())
 }
 
 func start(run testRun) (*embedded.Server, error) {

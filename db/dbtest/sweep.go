@@ -7,11 +7,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/waypost/waypost/db/dbtest/fastdir"
 	"github.com/waypost/waypost/db/embedded/filelock"
 	"github.com/waypost/waypost/db/embedded/process"
 )
+
+// sweepPatience bounds the removal of one earlier run: this run's first tests wait
+// for it.
+const sweepPatience = 10 * time.Second
 
 // sweep removes what earlier runs left whose keeper was killed. What it cannot
 // remove stays for the next: it is no reason to fail this run.
@@ -54,5 +59,5 @@ func removeRun(dir string) error {
 	if err != nil || !free {
 		return err
 	}
-	return errors.Join(remove(dir), lease.Release())
+	return errors.Join(remove(dir, sweepPatience), lease.Release())
 }
