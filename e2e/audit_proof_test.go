@@ -133,6 +133,8 @@ func sealAll(t *testing.T, services ...*audit.Service) (stop func()) {
 	var all sync.WaitGroup
 	for i, s := range services {
 		all.Go(func() {
+			pace := time.NewTicker(10 * time.Millisecond)
+			defer pace.Stop()
 			for turn := i; ctx.Err() == nil; turn++ {
 				if _, err := s.Seal(ctx); err != nil && ctx.Err() == nil {
 					t.Error(err)
@@ -142,7 +144,10 @@ func sealAll(t *testing.T, services ...*audit.Service) (stop func()) {
 						t.Error(err)
 					}
 				}
-				time.Sleep(10 * time.Millisecond)
+				select {
+				case <-ctx.Done():
+				case <-pace.C:
+				}
 			}
 		})
 	}

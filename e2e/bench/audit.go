@@ -177,27 +177,11 @@ func (w *world) watchSealing(ctx context.Context, do func() error) ([]time.Durat
 // auditedDeliveries alternates deliveries with a no-op handler with the triggers, the
 // same without them, and INSERT, then UPDATE.
 func (w *world) auditedDeliveries(ctx context.Context) error {
-	pool, err := w.limitPool(ctx)
+	deliver, limit, end, err := w.rounds(ctx, typeNoop, insertThenUpdate)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	if err := w.serveHandlers(ctx); err != nil {
-		return err
-	}
-	deliver := func(d time.Duration) (rate, error) {
-		return inParallel(webhookConns, d, func(until time.Time) ([]time.Duration, error) { return w.deliverUntil(ctx, typeNoop, until) })
-	}
-	limit := func(d time.Duration) (rate, error) {
-		return inParallel(webhookConns, d, func(until time.Time) ([]time.Duration, error) {
-			return timed(until, func() error { return insertThenUpdate(ctx, pool, newDelivery(typeNoop)) })
-		})
-	}
-	for _, warmUp := range []func(time.Duration) (rate, error){deliver, limit} {
-		if _, err := warmUp(2 * time.Second); err != nil {
-			return err
-		}
-	}
+	defer end()
 	var on, off []float64
 	for i := range auditRounds {
 		with, err := deliver(w.webhooks)

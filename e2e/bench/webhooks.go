@@ -66,29 +66,13 @@ type rate struct {
 }
 
 // compareWebhooks alternates rounds of deliveries over HTTP with rounds of the
-// same rows written by pgx, into the same table.
+// same rows written by pgx, into a table like theirs without triggers.
 func (w *world) compareWebhooks(ctx context.Context, eventType string, least float64, limit func(context.Context, *pgxpool.Pool, delivery) error) error {
-	pool, err := w.limitPool(ctx)
+	deliver, write, end, err := w.rounds(ctx, eventType, limit)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	if err := w.serveHandlers(ctx); err != nil {
-		return err
-	}
-	deliver := func(d time.Duration) (rate, error) {
-		return inParallel(webhookConns, d, func(until time.Time) ([]time.Duration, error) { return w.deliverUntil(ctx, eventType, until) })
-	}
-	write := func(d time.Duration) (rate, error) {
-		return inParallel(webhookConns, d, func(until time.Time) ([]time.Duration, error) {
-			return timed(until, func() error { return limit(ctx, pool, newDelivery(eventType)) })
-		})
-	}
-	for _, warmUp := range []func(time.Duration) (rate, error){deliver, write} {
-		if _, err := warmUp(2 * time.Second); err != nil {
-			return err
-		}
-	}
+	defer end()
 	var rates, latencies []float64
 	for round := range webhookRounds {
 		ours, err := deliver(w.webhooks)
@@ -108,6 +92,33 @@ func (w *world) compareWebhooks(ctx context.Context, eventType string, least flo
 	fmt.Printf("   deliveries/s: %.2f of the limit (>= %.2f) %s; p99: %.2f of the limit's (<= %.1f) %s\n",
 		middle(rates), least, verdict(middle(rates) >= least), middle(latencies), webhookLatency, verdict(middle(latencies) <= webhookLatency))
 	return nil
+}
+
+// rounds starts a service and returns, warmed up, a round of deliveries of a type over
+// HTTP and one of the limit's writing. end is to be called after the last.
+func (w *world) rounds(ctx context.Context, eventType string, limit func(context.Context, *pgxpool.Pool, delivery) error) (deliver, write func(time.Duration) (rate, error), end func(), err error) {
+	pool, err := w.limitPool(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	deliver = func(d time.Duration) (rate, error) {
+		return inParallel(webhookConns, d, func(until time.Time) ([]time.Duration, error) { return w.deliverUntil(ctx, eventType, until) })
+	}
+	write = func(d time.Duration) (rate, error) {
+		return inParallel(webhookConns, d, func(until time.Time) ([]time.Duration, error) {
+			return timed(until, func() error { return limit(ctx, pool, newDelivery(eventType)) })
+		})
+	}
+	err = w.serveHandlers(ctx)
+	for _, warmUp := range []func(time.Duration) (rate, error){deliver, write} {
+		if err == nil {
+			_, err = warmUp(2 * time.Second)
+		}
+	}
+	if err != nil {
+		pool.Close()
+	}
+	return deliver, write, pool.Close, err
 }
 
 // limitPool has the connections of the limit, which writes to a table like that of

@@ -38,9 +38,9 @@ var (
 
 // Options configure New. DB is mandatory.
 type Options struct {
-	// DB answers lists and proofs.
+	// DB answers lists, proofs and verifications that clients ask for.
 	DB *db.DB
-	// BackgroundDB verifies and signs; DB by default.
+	// BackgroundDB verifies periodically and signs; DB by default.
 	BackgroundDB *db.DB
 	// SealDB seals, and waits for nothing else; BackgroundDB by default.
 	SealDB *db.DB
@@ -88,6 +88,9 @@ type Service struct {
 	queries dbsqlc.Queries
 	sealer  *seal.Keyring // nil without a secret key
 
+	// asked is the one place of verifications that clients ask for.
+	asked chan struct{}
+
 	keys sync.Mutex
 	key  *signingKey // nil until it is needed
 }
@@ -97,7 +100,7 @@ func New(o Options) (*Service, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{o: o.withDefaults()}
+	s := &Service{o: o.withDefaults(), asked: make(chan struct{}, 1)}
 	if len(o.SecretKey) == 0 {
 		return s, nil
 	}

@@ -53,7 +53,7 @@ func Verifications(ctx context.Context, d *db.DB) ([]Verification, error) {
 func (s *Service) VerifyRecent(ctx context.Context) (int, error) {
 	last, err := s.queries.FindVerification(ctx, s.o.BackgroundDB.Direct(), kindRecent)
 	if errors.Is(err, pgx.ErrNoRows) {
-		v, err := s.Verify(ctx, 0, 0, 0)
+		v, err := s.verify(ctx, s.o.BackgroundDB, span{}, outside{})
 		return s.keep(ctx, kindRecent, v, 0, last, err)
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Service) verifySince(ctx context.Context, last dbsqlc.AuditVerification
 		v.OK = true
 		return v, nil
 	}
-	return s.Verify(ctx, last.ToSeq+1, 0, 0)
+	return s.verify(ctx, s.o.BackgroundDB, span{from: last.ToSeq + 1}, outside{})
 }
 
 // daily is how old the last verification of the whole log must be for the next.
@@ -117,7 +117,7 @@ func (s *Service) VerifyDaily(ctx context.Context) (int, error) {
 // VerifyWhole verifies the whole log, keeps what it finds, raises the alarm when the
 // chain is broken, and returns how many entries it verified.
 func (s *Service) VerifyWhole(ctx context.Context) (int, error) {
-	v, err := s.Verify(ctx, 0, 0, 0)
+	v, err := s.verify(ctx, s.o.BackgroundDB, span{}, outside{})
 	return s.keep(ctx, kindWhole, v, 0, dbsqlc.AuditVerification{}, err)
 }
 

@@ -191,19 +191,6 @@ func TestAnEmptyLogIsWhole(t *testing.T) {
 	}
 }
 
-func TestAnEntryThatNoSealingPlacesIsUnsealed(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, nil)
-	f.fill(t, 10)
-	f.note(t, "x")
-	f.tamper(t, `create or replace function audit_seal(most_rows integer) returns integer language sql security definer as 'select 0'`)
-	v := f.verify(t, 0, 0)
-	wantBad(t, v, 0, audit.ReasonUnsealed)
-	if v.Unsealed != 1 {
-		t.Errorf("%d are unsealed", v.Unsealed)
-	}
-}
-
 func TestEmptyingKeepsTheChainAndOnlyANoteExcusesIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *audit.Options) { o.Retention = 24 * time.Hour })

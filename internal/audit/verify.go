@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/mod/sumdb/note"
@@ -22,6 +23,9 @@ const readAtOnce = 512
 // lookedFor is how many entries without a place a verification looks for again.
 const lookedFor = 1000
 
+// askedWait is how long a verification waits for the one before it.
+const askedWait = time.Second
+
 // span is the part of the log that is verified: from 0 is 1, to 0 the head. A span of
 // more than most entries is refused, unless that is 0.
 type span struct{ from, to, most int64 }
@@ -34,10 +38,19 @@ type outside struct {
 
 // Verify seals what is waiting, and verifies the entries from to to in one snapshot,
 // with their checkpoints: 0 is the first, or the last. It returns a validation fault
-// for more than most entries, unless that is 0, and for entries behind the head. A
-// chain that is broken is no error.
+// for more than most entries, unless that is 0, and for entries behind the head, and
+// db.ErrBusy when another call is at work for longer than a second: each holds a
+// connection for as long as it takes. A chain that is broken is no error.
 func (s *Service) Verify(ctx context.Context, from, to, most int64) (Verdict, error) {
-	return s.verify(ctx, span{from, to, most}, outside{})
+	select {
+	case s.asked <- struct{}{}:
+		defer func() { <-s.asked }()
+	case <-time.After(askedWait):
+		return Verdict{}, db.ErrBusy
+	case <-ctx.Done():
+		return Verdict{}, context.Cause(ctx)
+	}
+	return s.verify(ctx, s.o.DB, span{from, to, most}, outside{})
 }
 
 // VerifyAgainst verifies the whole log against checkpoints that were kept outside of
@@ -59,7 +72,7 @@ func (s *Service) VerifyAgainst(ctx context.Context, checkpoints io.Reader, key 
 	if err != nil {
 		return Verdict{}, err
 	}
-	return s.verify(ctx, span{}, known)
+	return s.verify(ctx, s.o.DB, span{}, known)
 }
 
 func outsideOf(checkpoints io.Reader, key string, warn func(string)) (outside, error) {
@@ -76,8 +89,8 @@ func outsideOf(checkpoints io.Reader, key string, warn func(string)) (outside, e
 	return known, err
 }
 
-func (s *Service) verify(ctx context.Context, part span, known outside) (Verdict, error) {
-	seen, err := s.queries.ListPendingAudit(ctx, s.o.BackgroundDB.Direct(), lookedFor)
+func (s *Service) verify(ctx context.Context, d *db.DB, part span, known outside) (Verdict, error) {
+	seen, err := s.queries.ListPendingAudit(ctx, d.Direct(), lookedFor)
 	if err != nil {
 		return Verdict{}, fmt.Errorf("audit: verify: %w", db.Translate(err))
 	}
@@ -85,7 +98,7 @@ func (s *Service) verify(ctx context.Context, part span, known outside) (Verdict
 		return Verdict{}, err
 	}
 	var v Verdict
-	err = s.o.BackgroundDB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = d.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		w, err := s.newWalk(ctx, tx, part, known)
 		if err != nil {
 			return err
