@@ -126,6 +126,9 @@ func (r *singleRows) end(failed error) error {
 	settled := r.db.settle(r.ctx, r.transaction, err)
 	switch {
 	case failed == nil:
+		if settled == nil {
+			r.db.committed()
+		}
 		return settled
 	case settled == nil:
 		// Committed, but not all of its rows arrived.

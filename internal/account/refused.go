@@ -50,9 +50,10 @@ func (s *Service) countRefusal(ctx context.Context, userID int64, reason string,
 }
 
 // noteThrottled notes an attempt that was refused unread, one of an address a minute.
+// Attempts on accounts that don't exist are counted apart, so that they hide no other.
 func (s *Service) noteThrottled(ctx context.Context, userID int64) error {
 	address := identity.FromContext(ctx).Address
-	if !address.IsValid() || !s.throttled.first(networkOf(address), s.o.Now()) {
+	if !address.IsValid() || !s.throttled.first(who{networkOf(address), userID != 0}, s.o.Now()) {
 		return nil
 	}
 	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
@@ -75,26 +76,32 @@ func noteRefusal(ctx context.Context, tx pgx.Tx, userID int64, reason string) er
 	return inner.Commit(ctx)
 }
 
+// who is whose attempts are noted once.
+type who struct {
+	network string
+	known   bool // on an account that exists
+}
+
 // oncePerMinute remembers, within bounds, whose attempts were noted this minute.
 type oncePerMinute struct {
 	mu     sync.Mutex
 	minute time.Time
-	noted  map[string]struct{}
+	noted  map[who]struct{}
 }
 
 // mostNoted bounds what one process notes in a minute.
 const mostNoted = 10_000
 
-// first reports whether nobody was noted under that name in the minute of now.
-func (o *oncePerMinute) first(name string, now time.Time) bool {
+// first reports whether w was not noted yet in the minute of now.
+func (o *oncePerMinute) first(w who, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if minute := now.Truncate(time.Minute); !minute.Equal(o.minute) {
-		o.minute, o.noted = minute, map[string]struct{}{}
+		o.minute, o.noted = minute, map[who]struct{}{}
 	}
-	if _, found := o.noted[name]; found || len(o.noted) >= mostNoted {
+	if _, found := o.noted[w]; found || len(o.noted) >= mostNoted {
 		return false
 	}
-	o.noted[name] = struct{}{}
+	o.noted[w] = struct{}{}
 	return true
 }
