@@ -124,6 +124,20 @@ type AuthSession struct {
 	UserAgent       string
 }
 
+type Cron struct {
+	Name         string
+	Description  string
+	Schedule     string
+	Timezone     string
+	Everywhere   bool
+	NextRunAt    time.Time
+	DeclaredAt   time.Time
+	LastRunAt    *time.Time
+	LastOutcome  *string
+	LastError    *string
+	LastDuration *float64
+}
+
 type Event struct {
 	SiteID     uuid.UUID
 	OccurredAt time.Time
@@ -158,6 +172,11 @@ type Installation struct {
 	CompatibleFrom int64
 	DevSince       *time.Time
 	InstallID      uuid.UUID
+}
+
+type JobRunner struct {
+	ID     string
+	SeenAt time.Time
 }
 
 type MailToken struct {

@@ -106,7 +106,7 @@ func (a *App) build(ctx context.Context) error {
 func (a *App) startJobs(ctx context.Context, metrics prometheus.Registerer) error {
 	o, x := a.options, a.options.Extensions
 	background := jobs.Options{
-		Pool: o.Areas.Background.Pool(), Logger: quieter(o.Logger), Metrics: metrics,
+		DB: o.Areas.Background, AliveDB: o.Areas.Readiness, Queue: a.services.Queue, Logger: quieter(o.Logger), Metrics: metrics,
 		Periodic: periodic(a.services), Workers: workers(a.services),
 	}
 	if x.Periodic != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/waypost/waypost/internal/audit"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/content"
+	"github.com/waypost/waypost/internal/jobs"
 	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
@@ -27,6 +28,7 @@ type Services struct {
 	DB       *db.DB
 	Audit    *audit.Service
 	Queue    *queue.Queue
+	Jobs     *jobs.Admin
 	Accounts *account.Service
 	Posts    *content.Service
 	Sites    *site.Service
@@ -89,6 +91,9 @@ func (s *Services) openDomains(areas db.Areas, c config.Config, logger *slog.Log
 		s.closers.add("country database", s.Countries.Close)
 	}
 	if s.Queue, err = queue.New(logger); err != nil {
+		return err
+	}
+	if s.Jobs, err = jobs.NewAdmin(jobs.AdminOptions{DB: areas.Requests, Queue: s.Queue}); err != nil {
 		return err
 	}
 	if s.Posts, err = content.New(content.Options{DB: areas.Requests}); err != nil {

@@ -1,6 +1,7 @@
-// Package queue inserts jobs. It is the insert-only half of River: services hold a
-// Queue, and internal/jobs holds the client that works the jobs. Without this split,
-// the services and the client would need each other to be built.
+// Package queue inserts jobs, and lists and controls them. It is the half of River that
+// works none: services hold a Queue, and internal/jobs holds the client that works the
+// jobs. Without this split, the services and the client would need each other to be
+// built.
 package queue
 
 import (
@@ -63,17 +64,22 @@ const Rollups = "rollups"
 func (q *Queue) InsertUnique(ctx context.Context, tx pgx.Tx, lane string, jobs []Job) error {
 	params := make([]river.InsertManyParams, len(jobs))
 	for i, job := range jobs {
-		params[i] = river.InsertManyParams{Args: job, InsertOpts: &river.InsertOpts{Queue: lane, UniqueOpts: river.UniqueOpts{
-			ByArgs: true,
-			ByState: []rivertype.JobState{
-				rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable, rivertype.JobStateRunning, rivertype.JobStateScheduled,
-			},
-		}}}
+		params[i] = river.InsertManyParams{Args: job, InsertOpts: once(lane)}
 	}
 	if _, err := q.client.InsertManyTx(ctx, tx, params); err != nil {
 		return fmt.Errorf("queue: insert %d jobs: %w", len(jobs), err)
 	}
 	return nil
+}
+
+// once is for a job of which one at a time may wait or run.
+func once(lane string) *river.InsertOpts {
+	return &river.InsertOpts{Queue: lane, UniqueOpts: river.UniqueOpts{
+		ByArgs: true,
+		ByState: []rivertype.JobState{
+			rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable, rivertype.JobStateRunning, rivertype.JobStateScheduled,
+		},
+	}}
 }
 
 // InsertMany is Insert for several; it returns the jobs' ids in their order.

@@ -1,0 +1,112 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/netresearch/go-cron"
+)
+
+// schedule says when a periodic task is due.
+type schedule struct {
+	text     string // as people see it
+	timezone string
+
+	every time.Duration // 0 with an expression
+	at    cron.Schedule // nil without one
+	zone  *time.Location
+	// again says that a local time that a clock put back brings twice counts twice.
+	again bool
+}
+
+// newSchedule reads what p says of its times.
+func newSchedule(p Periodic) (schedule, error) {
+	switch {
+	case p.Every > 0 && p.Cron == "" && p.Timezone == "":
+		return schedule{text: "every " + plain(p.Every), timezone: "UTC", every: p.Every, zone: time.UTC}, nil
+	case p.Every != 0 || p.Cron == "":
+		return schedule{}, errors.New("it needs either Every, above 0, or Cron with or without Timezone")
+	}
+	s := schedule{text: strings.Join(strings.Fields(p.Cron), " "), timezone: p.Timezone}
+	if s.timezone == "" {
+		s.timezone = "UTC"
+	}
+	var err error
+	if s.zone, err = time.LoadLocation(s.timezone); err != nil || s.timezone == "Local" {
+		return schedule{}, fmt.Errorf("time zone %q is none of the IANA database's, such as Europe/Berlin", p.Timezone)
+	}
+	// The parser would take TZ= in front of the expression, against s.timezone.
+	if strings.Contains(s.text, "=") {
+		return schedule{}, fmt.Errorf("schedule %q: the time zone belongs in Timezone", p.Cron)
+	}
+	parser, err := cron.TryNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
+	if err != nil {
+		return schedule{}, err
+	}
+	if s.at, err = parser.Parse(s.text); err != nil {
+		return schedule{}, fmt.Errorf("schedule %q: %w", p.Cron, err)
+	}
+	s.again = strings.HasPrefix(strings.Fields(s.text)[1], "*")
+	if s.next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return schedule{}, fmt.Errorf("schedule %q: there is no such time", p.Cron)
+	}
+	return s, nil
+}
+
+// plain is d without units of which there are none: 10m, not 10m0s.
+func plain(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// next is the first due time after an instant, however many were missed. Intervals are
+// counted from midnight UTC or thereabouts, so that tasks of one interval, on all
+// instances, are due together and one statement claims them.
+//
+// Where a clock is put forward, a local time that does not exist is due when the gap
+// ends or as much later as it lies within the gap; several such times are one when they
+// fall together. Where it is put back, a local time that comes twice is due the first
+// time only, unless the expression's hours begin with *: */10 * * * * goes on.
+func (s schedule) next(after time.Time) time.Time {
+	if s.at == nil {
+		return after.UTC().Truncate(s.every).Add(s.every)
+	}
+	t := s.at.Next(after.In(s.zone))
+	for !t.IsZero() && !s.again && isRepeated(t) {
+		t = s.at.Next(t)
+	}
+	return t.UTC()
+}
+
+// isRepeated reports whether t's local time was there before, and the clock was put
+// back since.
+func isRepeated(t time.Time) bool {
+	start, _ := t.ZoneBounds()
+	if start.IsZero() {
+		return false
+	}
+	_, offset := t.Zone()
+	_, before := start.Add(-time.Second).Zone()
+	back := time.Duration(before-offset) * time.Second
+	return back > 0 && t.Sub(start) < back
+}
+
+// parseSchedule reads a schedule's text and time zone.
+func parseSchedule(text, timezone string) (schedule, error) {
+	if interval, found := strings.CutPrefix(text, "every "); found {
+		every, err := time.ParseDuration(interval)
+		if err != nil {
+			return schedule{}, err
+		}
+		return newSchedule(Periodic{Every: every})
+	}
+	return newSchedule(Periodic{Cron: text, Timezone: timezone})
+}
