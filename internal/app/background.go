@@ -10,30 +10,40 @@ import (
 // periodic is all that runs by itself.
 func periodic(s *Services) []jobs.Periodic {
 	return []jobs.Periodic{
-		// Deliveries that a crash left pending, and those that are forwarded. What each
-		// instance does there depends on the handlers that it has.
-		{Name: "webhooks.sweep", Every: 30 * time.Second, Everywhere: true, Run: s.Receiver.Sweep},
-		{Name: "webhooks.sweep_forwards", Every: 10 * time.Second, Everywhere: true, Run: s.Receiver.SweepForwards},
-		// Tells other instances which handlers this one has, and ends events that none
-		// has one for.
-		{Name: "webhooks.announce_bindings", Every: time.Minute, Everywhere: true, Run: s.Receiver.Announce},
-		{Name: "webhooks.forget_payloads", Every: time.Hour, Run: s.Receiver.ForgetPayloads},
-		{Name: "webhooks.trim_rejected", Every: time.Hour, Run: s.Receiver.TrimRejected},
-		{Name: "webhooks.check_alerts", Every: 30 * time.Second, Run: s.Alerts.Check},
-		{Name: "accounts.sweep", Every: time.Hour, Run: s.Accounts.Sweep},
-		{Name: "signing_keys.rotate", Every: time.Hour, Run: s.Tokens.Rotate},
-		{Name: "statistics.destroy_salts", Every: time.Hour, Run: s.Ingester.DestroySalts},
-		// Site days that are over, and rollups of open ones.
-		{Name: "statistics.queue_seals", Every: 30 * time.Second, Run: s.Rollups.QueueDue},
-		{Name: "statistics.fold", Every: 5 * time.Second, Run: s.Rollups.FoldBusy},
-		// Audit entries that a process that is gone, or psql, left without their places.
-		{Name: "audit.seal", Every: time.Minute, Run: s.Audit.Seal},
-		{Name: "audit.verify_recent", Every: time.Minute, Timeout: 30 * time.Minute, Run: changesNothing(s.Audit.VerifyRecent)},
+		// What each instance does for webhooks depends on the handlers that it has.
+		{Name: "webhooks.sweep", Description: "Handles deliveries that a crash left pending.",
+			Every: 30 * time.Second, Everywhere: true, Run: s.Receiver.Sweep},
+		{Name: "webhooks.sweep_forwards", Description: "Forwards deliveries whose next attempt is due.",
+			Every: 10 * time.Second, Everywhere: true, Run: s.Receiver.SweepForwards},
+		{Name: "webhooks.announce_bindings", Description: "Tells other instances which handlers this one has, and ends events that none has one for.",
+			Every: time.Minute, Everywhere: true, Run: s.Receiver.Announce},
+		{Name: "webhooks.forget_payloads", Description: "Deletes the bodies of deliveries whose retention is over.",
+			Every: time.Hour, Run: s.Receiver.ForgetPayloads},
+		{Name: "webhooks.trim_rejected", Description: "Deletes old entries of the log of refused deliveries.",
+			Every: time.Hour, Run: s.Receiver.TrimRejected},
+		{Name: "webhooks.check_alerts", Description: "Looks for providers whose deliveries keep failing, and alerts.",
+			Every: 30 * time.Second, Run: s.Alerts.Check},
+		{Name: "accounts.sweep", Description: "Deletes sessions, links and codes that are over.",
+			Every: time.Hour, Run: s.Accounts.Sweep},
+		{Name: "signing_keys.rotate", Description: "Replaces the key that signs access tokens when it is 30 days old.",
+			Every: time.Hour, Run: s.Tokens.Rotate},
+		{Name: "statistics.destroy_salts", Description: "Destroys the salts of visitors' hashes that are over.",
+			Every: time.Hour, Run: s.Ingester.DestroySalts},
+		{Name: "statistics.queue_seals", Description: "Queues the counting of site days that are over.",
+			Every: 30 * time.Second, Run: s.Rollups.QueueDue},
+		{Name: "statistics.fold", Description: "Counts new events into the rollups of the current days.",
+			Every: 5 * time.Second, Run: s.Rollups.FoldBusy},
+		{Name: "audit.seal", Description: "Gives audit entries that a process that is gone, or psql, left behind their places in the chain.",
+			Every: time.Minute, Run: s.Audit.Seal},
+		{Name: "audit.verify_recent", Description: "Verifies the newest part of the audit log.",
+			Every: time.Minute, Timeout: 30 * time.Minute, Run: changesNothing(s.Audit.VerifyRecent)},
 		// Once a day, whenever that is due.
-		{Name: "audit.verify_whole", Every: time.Hour, Timeout: 6 * time.Hour, Run: changesNothing(s.Audit.VerifyDaily)},
-		{Name: "audit.empty", Every: time.Hour, Run: s.Audit.Empty},
-		// Deleted sites whose job was lost.
-		{Name: "sites.sweep_erasures", Every: 10 * time.Minute, Run: s.Eraser.Sweep},
+		{Name: "audit.verify_whole", Description: "Verifies the whole audit log, once a day.",
+			Every: time.Hour, Timeout: 6 * time.Hour, Run: changesNothing(s.Audit.VerifyDaily)},
+		{Name: "audit.empty", Description: "Empties audit entries whose retention is over.",
+			Every: time.Hour, Run: s.Audit.Empty},
+		{Name: "sites.sweep_erasures", Description: "Goes on with the erasure of deleted sites whose job was lost.",
+			Every: 10 * time.Minute, Run: s.Eraser.Sweep},
 	}
 }
 

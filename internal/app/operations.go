@@ -27,6 +27,7 @@ func resources(c config.Config, s *Services, providers []webhook.Registration, c
 		}),
 		api.Sites(s.Sites, s.Eraser, s.Stats),
 		api.Audit(s.Audit, s.Accounts),
+		api.Jobs(s.Jobs),
 		api.Service(baseURL(c), c.Docs.Prefix, condition),
 	}
 	if x.Resources != nil {
