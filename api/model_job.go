@@ -46,7 +46,7 @@ func toJob(r queue.Record) Job {
 // Queue is where jobs wait, as administrators see it.
 type Queue struct {
 	Name                 string      `json:"name" example:"default"`
-	Counts               QueueCounts `json:"counts" doc:"How many jobs are in each state."`
+	Counts               QueueCounts `json:"counts" doc:"How many jobs are in each state. Completed, cancelled and discarded jobs are counted up to 10,000 each."`
 	OldestWaitingSeconds *float64    `json:"oldest_waiting_seconds,omitempty" minimum:"0" example:"1.5" doc:"For how many seconds the first job whose time has come has been waiting for a worker; absent when none waits."`
 	PausedAt             *time.Time  `json:"paused_at,omitempty" example:"2026-01-02T15:04:05Z" doc:"Since when the queue is paused; absent while it runs."`
 }

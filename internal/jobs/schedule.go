@@ -49,7 +49,7 @@ func newSchedule(p Periodic) (schedule, error) {
 		return schedule{}, fmt.Errorf("schedule %q: %w", p.Cron, err)
 	}
 	s.again = strings.HasPrefix(strings.Fields(s.text)[1], "*")
-	if s.next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+	if s.at.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return schedule{}, fmt.Errorf("schedule %q: there is no such time", p.Cron)
 	}
 	return s, nil
@@ -71,33 +71,68 @@ func plain(d time.Duration) string {
 // counted from midnight UTC or thereabouts, so that tasks of one interval, on all
 // instances, are due together and one statement claims them.
 //
-// Where a clock is put forward, a local time that does not exist is due when the gap
-// ends or as much later as it lies within the gap; several such times are one when they
-// fall together. Where it is put back, a local time that comes twice is due the first
-// time only, unless the expression's hours begin with *: */10 * * * * goes on.
+// Where a clock is put forward, a local time that does not exist is due as if the clock
+// had not been put yet: 02:30 at 03:30. Where it is put back, a local time that comes
+// twice is due the first time only. Neither holds where the expression's hours begin
+// with *: */20 * * * * is due every 20 minutes at all times.
 func (s schedule) next(after time.Time) time.Time {
 	if s.at == nil {
 		return after.UTC().Truncate(s.every).Add(s.every)
 	}
-	t := s.at.Next(after.In(s.zone))
-	for !t.IsZero() && !s.again && isRepeated(t) {
-		t = s.at.Next(t)
+	// The parser gets fixed offsets only, one for each stretch between two changes of
+	// the clock: it leaves out days where a change is not by whole hours.
+	for in := after.In(s.zone); ; {
+		start, end := in.ZoneBounds()
+		best := s.within(after, in, start, end)
+		if missing := s.missing(after, in, start); !missing.IsZero() && (best.IsZero() || missing.Before(best)) {
+			best = missing
+		}
+		if !best.IsZero() || end.IsZero() {
+			return best.UTC()
+		}
+		after, in = end.Add(-1), end
 	}
-	return t.UTC()
 }
 
-// isRepeated reports whether t's local time was there before, and the clock was put
-// back since.
-func isRepeated(t time.Time) bool {
-	start, _ := t.ZoneBounds()
-	if start.IsZero() {
-		return false
+// within is the first due time after an instant in the stretch from start to end that
+// in lies in, the zero time if there is none.
+func (s schedule) within(after, in, start, end time.Time) time.Time {
+	_, offset := in.Zone()
+	repeated := start // until when local times come for the second time
+	if !start.IsZero() && !s.again {
+		_, before := start.Add(-1).Zone()
+		repeated = start.Add(max(0, time.Duration(before-offset)*time.Second))
 	}
-	_, offset := t.Zone()
-	_, before := start.Add(-time.Second).Zone()
-	back := time.Duration(before-offset) * time.Second
-	return back > 0 && t.Sub(start) < back
+	t := s.at.Next(atOffset(after, offset))
+	if t.Before(repeated) {
+		t = s.at.Next(atOffset(repeated.Add(-1), offset))
+	}
+	if !end.IsZero() && !t.Before(end) {
+		return time.Time{}
+	}
+	return t
 }
+
+// missing is the first due time after an instant among the local times that the change
+// of the clock at start left out, the zero time if there is none.
+func (s schedule) missing(after, in, start time.Time) time.Time {
+	if start.IsZero() || s.again {
+		return time.Time{}
+	}
+	_, offset := in.Zone()
+	_, before := start.Add(-1).Zone()
+	if after.Before(start.Add(-1)) {
+		after = start.Add(-1)
+	}
+	t := s.at.Next(atOffset(after, before))
+	if t.Before(start.Add(time.Duration(offset-before) * time.Second)) {
+		return t
+	}
+	return time.Time{}
+}
+
+// atOffset is an instant with the local time of an offset in seconds.
+func atOffset(t time.Time, offset int) time.Time { return t.In(time.FixedZone("", offset)) }
 
 // parseSchedule reads a schedule's text and time zone.
 func parseSchedule(text, timezone string) (schedule, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,10 +15,15 @@ import (
 // ErrNoQueue says that there is no such queue.
 var ErrNoQueue = fault.Missing("queue")
 
+// MaxCounted is how far the jobs of a state are counted that ended: to count a million
+// would take longer than all else.
+const MaxCounted = 10_000
+
 // Info is a queue and how full it is.
 type Info struct {
 	Name string
-	// Counts are how many jobs are in each state; all states are there.
+	// Counts are how many jobs are in each state; all states are there. Of the jobs that
+	// ended, they are at most MaxCounted.
 	Counts map[State]int64
 	// OldestWaiting is for how long the first job whose time has come waits for a
 	// worker; nil when none waits.
@@ -58,7 +64,8 @@ select n.name, r.paused_at, extract(epoch from clock_timestamp() - (
                   and j.scheduled_at <= clock_timestamp() order by j.scheduled_at limit 1) first
 ))::float8,
 array(select s.state::text from unnest(enum_range(null::river_job_state)) with ordinality s (state, i) order by s.i),
-array(select (select count(*) from river_job j where j.state = s.state and j.queue = n.name)
+array(select (select count(*) from (select from river_job j where j.state = s.state and j.queue = n.name
+                                    limit case when s.state in ('completed', 'cancelled', 'discarded') then `+strconv.Itoa(MaxCounted)+` end) c)
       from unnest(enum_range(null::river_job_state)) with ordinality s (state, i) order by s.i)
 from `+names+` n left join river_queue r on r.name = n.name order by n.name`, args...)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -101,8 +102,11 @@ func (f Filter) where() *where.Clause {
 	if f.Queue != "" {
 		w.Add("queue = ?", f.Queue)
 	}
-	if f.State != "" {
+	switch {
+	case f.State != "":
 		w.Add("state = ?::text::river_job_state", string(f.State))
+	case f.Queue != "": // River's index is by state and queue
+		w.Add("state = any (enum_range(null::river_job_state))")
 	}
 	return w
 }
@@ -115,14 +119,28 @@ var shown = fmt.Sprintf(`select j.id, j.kind, j.queue, j.state::text, j.priority
 	 from unnest(j.errors[greatest(1, cardinality(j.errors) - %d):]) with ordinality u (e, n)),
 	j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at from `, MaxArgs, MaxErrorText, MaxErrors-1)
 
-// List returns jobs, newest first.
+// few is how many jobs are sorted by id rather than looked for among all of them.
+const few = 1000
+
+// List returns jobs, newest first. It walks back through all jobs where many match, and
+// sorts what matches where few do: among a million that ended, those that run are found
+// at once either way.
 func (q *Queue) List(ctx context.Context, from Querier, f Filter) ([]Record, error) {
 	w := f.where()
 	if f.Before != 0 {
 		w.Add("id < ?", f.Before)
 	}
+	var matching int
+	err := from.QueryRow(ctx, "select count(*) from (select from river_job"+w.SQL()+" limit "+strconv.Itoa(few)+") m", w.Args()...).Scan(&matching)
+	if err != nil {
+		return nil, fmt.Errorf("queue: list: %w", err)
+	}
+	page := "select * from river_job" + w.SQL()
+	if matching < few {
+		page = "select * from river_job where id = any (array(select id from river_job" + w.SQL() + "))"
+	}
 	// The page is chosen first: what is shown of a job is computed for those alone.
-	sql := shown + "(select * from river_job" + w.SQL() + " order by id desc limit " + w.Arg(f.Limit) + ") j order by j.id desc"
+	sql := shown + "(" + page + " order by id desc limit " + w.Arg(f.Limit) + ") j order by j.id desc"
 	rows, err := from.Query(ctx, sql, w.Args()...)
 	if err != nil {
 		return nil, fmt.Errorf("queue: list: %w", err)
