@@ -33,6 +33,8 @@ const (
 	// rollupWorkers seal days: they use much of the database, and those of one site
 	// wait for each other.
 	rollupWorkers = 2
+	// mailWorkers are few: mail servers limit the connections of one client.
+	mailWorkers = 4
 )
 
 // Options configure New. Pool and Logger are mandatory.
@@ -76,6 +78,7 @@ func New(o Options) (*Runner, error) {
 		Workers: registry,
 		Queues: map[string]river.QueueConfig{
 			river.QueueDefault: {MaxWorkers: workers}, queue.Webhooks: {MaxWorkers: webhookWorkers}, queue.Rollups: {MaxWorkers: rollupWorkers},
+			queue.Mails: {MaxWorkers: mailWorkers},
 		},
 		PeriodicJobs:         periodicJobs(o.Periodic),
 		JobTimeout:           jobTimeout,
