@@ -71,6 +71,6 @@ where id = @id and message_id = @message_id and status = 'queued' and (claimed_u
 -- name: DeleteOldMails :execrows
 delete from mails where created_at < $1 and status <> 'queued';
 
--- name: CountStuckMails :one
+-- name: AnyStuckMails :one
 -- Whether mails wait that several attempts could not send.
 select exists (select 1 from mails where status = 'queued' and attempts >= 3)::bool;

@@ -10,6 +10,18 @@ import (
 	"time"
 )
 
+const anyStuckMails = `-- name: AnyStuckMails :one
+select exists (select 1 from mails where status = 'queued' and attempts >= 3)::bool
+`
+
+// Whether mails wait that several attempts could not send.
+func (q *Queries) AnyStuckMails(ctx context.Context, db DBTX) (bool, error) {
+	row := db.QueryRow(ctx, anyStuckMails)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const claimMail = `-- name: ClaimMail :one
 update mails set attempts = attempts + 1, claimed_until = $1
 where id = $2 and status = 'queued' and (claimed_until is null or claimed_until <= $3)
@@ -42,18 +54,6 @@ func (q *Queries) ClaimMail(ctx context.Context, db DBTX, claimedUntil *time.Tim
 		&i.SentAt,
 	)
 	return i, err
-}
-
-const countStuckMails = `-- name: CountStuckMails :one
-select exists (select 1 from mails where status = 'queued' and attempts >= 3)::bool
-`
-
-// Whether mails wait that several attempts could not send.
-func (q *Queries) CountStuckMails(ctx context.Context, db DBTX) (bool, error) {
-	row := db.QueryRow(ctx, countStuckMails)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
 }
 
 const deleteOldMails = `-- name: DeleteOldMails :execrows
