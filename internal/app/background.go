@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waypost/waypost/internal/jobs"
+	"github.com/waypost/waypost/internal/mail"
 )
 
 // periodic is all that runs by itself.
@@ -21,6 +22,8 @@ func periodic(s *Services) []jobs.Periodic {
 		{Name: "webhooks.trim_rejected", Every: time.Hour, Run: s.Receiver.TrimRejected},
 		{Name: "webhooks.check_alerts", Every: 30 * time.Second, Run: s.Alerts.Check},
 		{Name: "accounts.sweep", Every: time.Hour, Run: s.Accounts.Sweep},
+		{Name: "mails.end_lost", Every: time.Minute, Run: s.Mails.EndLost},
+		{Name: "mails.sweep", Every: time.Hour, Run: s.Mails.Sweep},
 		{Name: "signing_keys.rotate", Every: time.Hour, Run: s.Tokens.Rotate},
 		{Name: "statistics.destroy_salts", Every: time.Hour, Run: s.Ingester.DestroySalts},
 		// Site days that are over, and rollups of open ones.
@@ -55,6 +58,8 @@ func workers(s *Services) []jobs.Worker {
 		// Some two hours after the first time; the log has it anyway.
 		jobs.Work(s.Alerts.Send, jobs.Limits{Attempts: 8}),
 		jobs.Work(s.Accounts.MailLink, jobs.Limits{}),
+		// It gives up by itself, after a day.
+		jobs.Work(s.Mails.Work, jobs.Limits{Timeout: mail.WorkTimeout, Wait: mail.RetryWait}),
 		// Enough for a day of tens of millions of events.
 		jobs.Work(s.Rollups.Seal, jobs.Limits{Timeout: 30 * time.Minute}),
 		jobs.Work(s.Eraser.Work, jobs.Limits{}),

@@ -198,7 +198,7 @@ func (b *Outbox) requeue(ctx context.Context, tx pgx.Tx, old dbsqlc.Mail, m Mess
 // fault keyed by to.
 func (b *Outbox) SendTest(ctx context.Context, to string) (Mail, error) {
 	to = strings.TrimSpace(to)
-	if !isAddress(to) {
+	if !IsAddress(to) {
 		return Mail{}, fault.Validation(map[string]string{"to": "Must be one e-mail address of at most 254 characters."})
 	}
 	var row dbsqlc.Mail
@@ -215,4 +215,3 @@ func (b *Outbox) SendTest(ctx context.Context, to string) (Mail, error) {
 	}
 	return fromRow(row), nil
 }
-

@@ -85,7 +85,7 @@ func (c *Composer) Compose(m Message) (Content, error) {
 	switch {
 	case !known:
 		return Content{}, fmt.Errorf("mail: no text for kind %q", m.Kind)
-	case !isAddress(m.To):
+	case !IsAddress(m.To):
 		return Content{}, errors.New("mail: the recipient's address is no address")
 	case m.Kind.Linked() && (m.Code == "" || !strings.HasPrefix(m.Link, c.base+"/") || !strings.Contains(m.Link, m.Code)):
 		return Content{}, fmt.Errorf("mail: a mail of kind %q needs a link into this service, with its code", m.Kind)
@@ -115,9 +115,9 @@ func (c *Composer) Compose(m Message) (Content, error) {
 	return Content{Subject: p.Subject + " (" + c.host + ")", Text: plain.String(), HTML: html.String()}, nil
 }
 
-// isAddress reports whether s is a bare address, as accounts take them: no more than
+// IsAddress reports whether s is a bare address, as accounts take them: no more than
 // that nothing else can come with it.
-func isAddress(s string) bool {
+func IsAddress(s string) bool {
 	at := strings.LastIndexByte(s, '@')
 	return at > 0 && at < len(s)-1 && len(s) <= 254 && strings.IndexFunc(s, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`<>()[],;:\"`, r)

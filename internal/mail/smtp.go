@@ -126,7 +126,7 @@ func (s *SMTP) message(e Envelope) (*gomail.Msg, error) {
 	if err := m.From(s.o.From); err != nil {
 		return nil, Refusal{"the sender WAYPOST_MAIL_FROM is no address"}
 	}
-	if !isAddress(e.To) {
+	if !IsAddress(e.To) {
 		return nil, Refusal{"the recipient's address is no address"}
 	}
 	if err := m.To(e.To); err != nil {
