@@ -194,6 +194,9 @@ func (b *Outbox) requeue(ctx context.Context, tx pgx.Tx, old dbsqlc.Mail, m Mess
 	return row, b.enqueue(ctx, tx, row.ID)
 }
 
+// allowedTests is how many test mails leave in an hour, whatever their addresses.
+const allowedTests = 60
+
 // SendTest sends a test mail to an address. It returns ErrLimited, or a validation
 // fault keyed by to.
 func (b *Outbox) SendTest(ctx context.Context, to string) (Mail, error) {
@@ -203,7 +206,13 @@ func (b *Outbox) SendTest(ctx context.Context, to string) (Mail, error) {
 	}
 	var row dbsqlc.Mail
 	err := b.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		var err error
+		within, err := b.takeAllowance(ctx, tx, "", Test, allowedTests)
+		if err != nil {
+			return err
+		}
+		if !within {
+			return ErrLimited
+		}
 		row, err = b.put(ctx, tx, Message{Kind: Test, To: to, Facts: []Fact{{Label: "When", Value: Instant(b.o.Now())}}})
 		if err == nil && row.Error == tooMany {
 			return ErrLimited // and no row that says so: who asked is told

@@ -180,7 +180,7 @@ func (b *Outbox) admit(ctx context.Context, tx pgx.Tx, m Message) (Status, strin
 	if b.o.Transport == nil {
 		return Suppressed, switchedOff, nil
 	}
-	within, err := b.takeAllowance(ctx, tx, m.To, m.Kind)
+	within, err := b.takeAllowance(ctx, tx, m.To, m.Kind, allowed)
 	if err != nil {
 		return "", "", err
 	}
@@ -190,11 +190,13 @@ func (b *Outbox) admit(ctx context.Context, tx pgx.Tx, m Message) (Status, strin
 	return Queued, "", nil
 }
 
-func (b *Outbox) takeAllowance(ctx context.Context, tx pgx.Tx, to string, kind Kind) (bool, error) {
+// takeAllowance counts a mail of that kind to an address, "" for all, and reports whether
+// it is among the first most of the last hour.
+func (b *Outbox) takeAllowance(ctx context.Context, tx pgx.Tx, to string, kind Kind, most int) (bool, error) {
 	now := b.o.Now()
 	digest := sha256.Sum256([]byte(strings.ToLower(strings.TrimSpace(to))))
 	n, err := b.queries.TakeMailAllowance(ctx, tx, dbsqlc.TakeMailAllowanceParams{
-		Address: digest[:], Allowance: kind.allowance(), Now: now, Since: now.Add(-allowedWithin), ForgetAt: now.Add(allowedWithin), Most: allowed,
+		Address: digest[:], Allowance: kind.allowance(), Now: now, Since: now.Add(-allowedWithin), ForgetAt: now.Add(allowedWithin), Most: int32(most),
 	})
 	return n == 1, err
 }

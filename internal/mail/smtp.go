@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,8 +29,7 @@ const (
 // implicitTLSPort speaks TLS from the first byte (RFC 8314 section 3.3).
 const implicitTLSPort = 465
 
-// phaseTimeout bounds each of: connecting, the greeting up to the authentication,
-// the mail itself.
+// phaseTimeout is the default of SMTPOptions.Timeout.
 const phaseTimeout = 13 * time.Second
 
 // SMTPOptions configure NewSMTP. Host, Port, From and TLS are mandatory.
@@ -44,6 +44,9 @@ type SMTPOptions struct {
 	From string
 	// RootCAs are whom server certificates are checked against; nil for the system's.
 	RootCAs *x509.CertPool
+	// Timeout bounds each of: connecting, the greeting up to the authentication, the
+	// mail itself; 0 means 13 s.
+	Timeout time.Duration
 }
 
 // SMTP is a Transport that hands each mail to a server over a connection of its own.
@@ -75,7 +78,7 @@ func NewSMTP(o SMTPOptions) (*SMTP, error) {
 
 func (s *SMTP) client() (*gomail.Client, error) {
 	options := []gomail.Option{
-		gomail.WithPort(s.o.Port), gomail.WithTimeout(phaseTimeout), gomail.WithHELO(s.helo), gomail.WithoutNoop(),
+		gomail.WithPort(s.o.Port), gomail.WithTimeout(cmp.Or(s.o.Timeout, phaseTimeout)), gomail.WithHELO(s.helo), gomail.WithoutNoop(),
 		gomail.WithTLSConfig(&tls.Config{ServerName: s.o.Host, MinVersion: tls.VersionTLS12, RootCAs: s.o.RootCAs}),
 	}
 	switch {
