@@ -80,7 +80,8 @@ func (s *Services) tellBreak(ctx context.Context, kind string, b audit.Bad) erro
 	// alert is tried again, keeps no mail from leaving. Its cause keeps it from leaving
 	// twice.
 	err := s.DB.InTx(ctx, identity.Step(ctx, "audit-verification"), func(ctx context.Context, tx pgx.Tx) error {
-		_, err := s.Mails.Alert(ctx, tx, "audit "+id.String(), "The audit log is broken", message)
+		_, err := s.Mails.Alert(ctx, tx, "audit "+id.String(), "The audit log is broken",
+			fmt.Sprintf("The audit log is broken at %s (%s). The documentation of the audit log says what to do.", entry, b.Reason))
 		return err
 	})
 	if err != nil {
