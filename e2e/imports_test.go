@@ -41,8 +41,9 @@ var allowed = map[string][]string{
 	// Layer 2.
 	"internal/queue":         {},
 	"internal/telemetry":     {},
-	"internal/mail":          {"internal/text"},
+	"internal/mail":          {"internal/fault", "internal/identity", "internal/seal", "internal/text", "db", "db/dbsqlc", "db/where", "internal/queue"},
 	"internal/mail/mailtest": {"internal/mail"},
+	"internal/mail/smtptest": {},
 	"internal/throttle":      {"internal/fault", "internal/identity", "db", "db/dbsqlc"},
 	"internal/token":         {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc"},
 	"internal/audit":         {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc", "db/where"},
@@ -71,7 +72,7 @@ var allowed = map[string][]string{
 	// Layer 5.
 	"api": {
 		"internal/fault", "internal/identity", "internal/text", "internal/httpedge", "internal/apidoc", "internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed",
-		"internal/fairqueue", "internal/groupcommit", "internal/audit", "internal/account", "internal/account/oauth", "internal/content", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
+		"internal/fairqueue", "internal/groupcommit", "internal/audit", "internal/account", "internal/account/oauth", "internal/content", "internal/mail", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
 	},
 	"internal/pages": {"internal/fault", "internal/httpedge", "internal/account", "internal/identity"},
 	"internal/jobs":  {"internal/queue", "internal/identity"},
@@ -91,6 +92,7 @@ var outside = map[string][]string{
 	"github.com/go-chi/chi/v5":         {"api", "internal/httpedge", "internal/app"},
 	"github.com/riverqueue/river":      {"db", "internal/queue", "internal/jobs"},
 	"github.com/lestrrat-go/jwx/v2":    {"internal/token"},
+	"github.com/wneessen/go-mail":      {"internal/mail"},
 }
 
 // open are packages of layers 6 to 8 that may import anything below.
