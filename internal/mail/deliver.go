@@ -182,8 +182,10 @@ func (b *Outbox) record(ctx context.Context, row dbsqlc.Mail, failure error) err
 	case failure == nil || refused: // an address that does not exist is no failure of ours
 		return nil
 	case last:
+		// The queue says it in the log.
 		return queue.GiveUp(fmt.Errorf("mail %d: %w", row.ID, failure))
 	}
+	b.o.Logger.WarnContext(ctx, "a mail could not be sent and will be tried again", "mail", row.ID, "attempts", row.Attempts, "error", failure.Error())
 	return fmt.Errorf("mail %d: %w", row.ID, failure)
 }
 

@@ -36,8 +36,8 @@ const phaseTimeout = 13 * time.Second
 type SMTPOptions struct {
 	Host string
 	Port int
-	// Username and Password sign in; both or none. They are only sent over TLS, and to
-	// this machine.
+	// Username and Password sign in; both or none. They are sent over TLS, and with
+	// TLSNone in the clear: for a server on this machine only.
 	Username, Password string
 	TLS                TLS
 	// From is the sender, as RFC 5322 section 3.4 writes one mailbox.
@@ -92,7 +92,11 @@ func (s *SMTP) client() (*gomail.Client, error) {
 		options = append(options, gomail.WithTLSPolicy(gomail.NoTLS))
 	}
 	if s.o.Username != "" {
-		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(s.o.Username), gomail.WithPassword(s.o.Password))
+		way := gomail.SMTPAuthAutoDiscover
+		if s.o.TLS == TLSNone { // which the configuration allows for a server on this machine
+			way = gomail.SMTPAuthPlainNoEnc
+		}
+		options = append(options, gomail.WithSMTPAuth(way), gomail.WithUsername(s.o.Username), gomail.WithPassword(s.o.Password))
 	}
 	client, err := gomail.NewClient(s.o.Host, options...)
 	if err != nil {
