@@ -187,9 +187,9 @@ func TestATitleThatLooksLikeAnAddressIsReplaced(t *testing.T) {
 func TestAProgramIsNamedInOurOwnWords(t *testing.T) {
 	t.Parallel()
 	for agent, want := range map[string]string{
-		"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0":                                                     "Firefox on Linux",
-		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/127.0 Safari/537.36 Edg/127.0":      "Edge on Windows",
-		"Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Safari/604.1":  "Safari on iPhone",
+		"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0":                                                    "Firefox on Linux",
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/127.0 Safari/537.36 Edg/127.0":     "Edge on Windows",
+		"Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Safari/604.1": "Safari on iPhone",
 		"curl/8.5.0": "curl", "": "an unknown program", "Your account is closed, call https://evil.example": "an unknown program",
 	} {
 		if got := mail.Program(agent); got != want {

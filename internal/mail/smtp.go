@@ -40,6 +40,8 @@ type SMTPOptions struct {
 	// TLSNone in the clear: for a server on this machine only.
 	Username, Password string
 	TLS                TLS
+	// ImplicitTLS speaks TLS from the first byte, as port 465 always does.
+	ImplicitTLS bool
 	// From is the sender, as RFC 5322 section 3.4 writes one mailbox.
 	From string
 	// RootCAs are whom server certificates are checked against; nil for the system's.
@@ -82,7 +84,7 @@ func (s *SMTP) client() (*gomail.Client, error) {
 		gomail.WithTLSConfig(&tls.Config{ServerName: s.o.Host, MinVersion: tls.VersionTLS12, RootCAs: s.o.RootCAs}),
 	}
 	switch {
-	case s.o.Port == implicitTLSPort && s.o.TLS != TLSNone:
+	case s.o.TLS != TLSNone && (s.o.ImplicitTLS || s.o.Port == implicitTLSPort):
 		options = append(options, gomail.WithSSL())
 	case s.o.TLS == TLSMandatory:
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory))

@@ -138,9 +138,12 @@ func TestWithoutTheTLSThatIsDemandedNothingIsSent(t *testing.T) {
 		"a good one":                      {smtptest.Options{TLS: config}, mail.TLSMandatory, pool, true},
 		"a good one, opportunistic":       {smtptest.Options{TLS: config}, mail.TLSOpportunistic, pool, true},
 		"a password and no TLS, possible": {smtptest.Options{Username: "u", Password: "pl4nted"}, mail.TLSMandatory, pool, false},
+		"from the first byte":             {smtptest.Options{TLS: config, Implicit: true, Username: "u", Password: "pl4nted"}, mail.TLSMandatory, pool, true},
+		"another's, from the first byte":  {smtptest.Options{TLS: elsewhere, Implicit: true}, mail.TLSMandatory, pool, false},
 	} {
 		sink := smtptest.Start(t, c.o)
 		err := smtpTo(t, sink.Addr, c.way, func(o *mail.SMTPOptions) {
+			o.ImplicitTLS = c.o.Implicit
 			o.RootCAs, o.Username, o.Password = c.roots, c.o.Username, c.o.Password
 		}).Deliver(t.Context(), envelope())
 		if (err == nil) != c.sends || isFinal(err) || (len(sink.Mails("")) == 1) != c.sends {

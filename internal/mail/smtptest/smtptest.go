@@ -51,6 +51,8 @@ type Options struct {
 	Addr string
 	// TLS offers STARTTLS.
 	TLS *tls.Config
+	// Implicit speaks TLS from the first byte instead.
+	Implicit bool
 	// Username and Password are demanded, if there is one.
 	Username, Password string
 }
@@ -83,6 +85,9 @@ func Start(t testing.TB, o Options) *Server {
 	s.smtp = smtp.NewServer(s)
 	s.smtp.Domain, s.smtp.TLSConfig, s.smtp.AllowInsecureAuth = "sink.example", o.TLS, true
 	s.smtp.ErrorLog = quiet{}
+	if o.Implicit {
+		l = tls.NewListener(l, o.TLS)
+	}
 	go func() { _ = s.smtp.Serve(l) }()
 	t.Cleanup(s.Stop)
 	return s
