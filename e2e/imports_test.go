@@ -41,8 +41,9 @@ var allowed = map[string][]string{
 	// Layer 2.
 	"internal/queue":         {"internal/fault", "db/where"},
 	"internal/telemetry":     {},
-	"internal/mail":          {"internal/text"},
+	"internal/mail":          {"internal/fault", "internal/identity", "internal/seal", "internal/text", "db", "db/dbsqlc", "db/where", "internal/queue"},
 	"internal/mail/mailtest": {"internal/mail"},
+	"internal/mail/smtptest": {},
 	"internal/throttle":      {"internal/fault", "internal/identity", "db", "db/dbsqlc"},
 	"internal/token":         {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc"},
 	"internal/audit":         {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc", "db/where"},
@@ -71,7 +72,7 @@ var allowed = map[string][]string{
 	// Layer 5.
 	"api": {
 		"internal/fault", "internal/identity", "internal/text", "internal/httpedge", "internal/apidoc", "internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed",
-		"internal/fairqueue", "internal/groupcommit", "internal/queue", "internal/audit", "internal/account", "internal/account/oauth", "internal/content", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
+		"internal/fairqueue", "internal/groupcommit", "internal/queue", "internal/audit", "internal/account", "internal/account/oauth", "internal/content", "internal/mail", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
 	},
 	"internal/pages": {"internal/fault", "internal/httpedge", "internal/account", "internal/identity"},
 	"internal/jobs":  {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "internal/queue", "internal/audit"},
@@ -79,7 +80,7 @@ var allowed = map[string][]string{
 	// program that they are held against.
 	"e2e/naive":            {},
 	"e2e/auditproof":       {},
-	"e2e":                  {"db", "db/dbtest", "db/embedded", "e2e/auditproof", "e2e/naive", "internal/account", "internal/account/oauth/oauthtest", "internal/app", "internal/audit", "internal/browsertest", "internal/config", "internal/identity", "internal/queue", "internal/site", "internal/stats/client", "internal/webhook", "internal/webhook/signature"},
+	"e2e":                  {"db", "db/dbtest", "db/embedded", "e2e/auditproof", "e2e/naive", "internal/account", "internal/account/oauth/oauthtest", "internal/app", "internal/audit", "internal/browsertest", "internal/config", "internal/identity", "internal/mail/smtptest", "internal/queue", "internal/site", "internal/stats/client", "internal/webhook", "internal/webhook/signature"},
 	"e2e/description":      {"internal/apidoc", "internal/apidoc/model/modeltest", "internal/app", "internal/config"},
 	"e2e/bench":            {"db", "db/embedded", "internal/account", "internal/app", "internal/config", "internal/queue", "internal/site", "internal/stats", "internal/webhook", "internal/audit", "internal/identity"},
 	"internal/browsertest": {},
@@ -91,6 +92,7 @@ var outside = map[string][]string{
 	"github.com/go-chi/chi/v5":         {"api", "internal/httpedge", "internal/app"},
 	"github.com/riverqueue/river":      {"db", "internal/queue", "internal/jobs"},
 	"github.com/lestrrat-go/jwx/v2":    {"internal/token"},
+	"github.com/wneessen/go-mail":      {"internal/mail"},
 }
 
 // open are packages of layers 6 to 8 that may import anything below.

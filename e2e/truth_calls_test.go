@@ -32,6 +32,9 @@ var preparations = map[string]func(*testing.T, *world, *request){
 	"register-user": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"self-%s@example.com","password":%q}`, w.next(), adminPassword)
 	},
+	"send-test-mail": func(_ *testing.T, w *world, r *request) {
+		r.body = fmt.Appendf(nil, `{"to":"tested-%s@example.com"}`, w.next())
+	},
 	"change-password": func(_ *testing.T, _ *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"current_password":%q,"new_password":%q}`, adminPassword, adminPassword)
 	},
@@ -121,6 +124,10 @@ var specials = calls{
 	},
 	"receive-webhook": func(_ *testing.T, _ *world, call func(request) answer) {
 		call(request{name: unsigned, caller: callerNobody, params: map[string]string{"provider": "payment"}, body: []byte("{}")})
+	},
+	"resend-mail": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "one on its way", caller: callerAdmin, params: w.makeMail(t, "mailed-"+w.next(), "test", "queued")})
+		call(request{name: "a link that nobody can use", caller: callerAdmin, params: w.makeMail(t, "mailed-"+w.next(), "verify", "sent")})
 	},
 	"rotate-site-key": func(t *testing.T, w *world, call func(request) answer) {
 		call(request{name: "a key rotated before", caller: callerAdmin, params: w.rotated(t)})

@@ -313,6 +313,7 @@ func (w *world) fixture(t *testing.T, path string) (map[string]string, bool) {
 		"/api/admin/audit/{seq}":       w.newestEntry,
 		"/api/admin/audit/proof/{seq}": w.newestEntry,
 		"/api/admin/sites/{id}":        w.makeSite,
+		"/api/admin/mails/{id}":        func(t *testing.T) map[string]string { return w.makeMail(t, "mailed-"+w.next(), "test", "sent") },
 		"/api/users/{id}":              func(t *testing.T) map[string]string { _, ids := w.makeUser(t); return ids },
 	} {
 		if strings.HasPrefix(path, prefix) {

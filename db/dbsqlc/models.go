@@ -179,6 +179,35 @@ type JobRunner struct {
 	SeenAt time.Time
 }
 
+type Mail struct {
+	ID           int64
+	UserID       *int64
+	Recipient    string
+	Template     string
+	Subject      string
+	Text         string
+	Html         string
+	Secret       []byte
+	SecretKeyID  *string
+	MessageID    string
+	Cause        *string
+	Status       string
+	Error        string
+	Attempts     int32
+	JobID        *int64
+	ClaimedUntil *time.Time
+	CreatedAt    time.Time
+	QueuedAt     time.Time
+	SentAt       *time.Time
+}
+
+type MailAllowance struct {
+	Address   []byte
+	Allowance string
+	Times     []time.Time
+	ForgetAt  time.Time
+}
+
 type MailToken struct {
 	TokenSha256 []byte
 	UserID      int64

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waypost/waypost/internal/jobs"
+	"github.com/waypost/waypost/internal/mail"
 )
 
 // periodic is all that runs by itself.
@@ -25,6 +26,10 @@ func periodic(s *Services) []jobs.Periodic {
 			Every: 30 * time.Second, Run: s.Alerts.Check},
 		{Name: "accounts.sweep", Description: "Deletes sessions, links and codes that are over.",
 			Every: time.Hour, Run: s.Accounts.Sweep},
+		{Name: "mails.end_lost", Description: "Ends mails whose job ended without sending them.",
+			Every: time.Minute, Run: s.Mails.EndLost},
+		{Name: "mails.sweep", Description: "Deletes old mails from the outbox.",
+			Every: time.Hour, Run: s.Mails.Sweep},
 		{Name: "signing_keys.rotate", Description: "Replaces the key that signs access tokens when it is 30 days old.",
 			Every: time.Hour, Run: s.Tokens.Rotate},
 		{Name: "statistics.destroy_salts", Description: "Destroys the salts of visitors' hashes that are over.",
@@ -65,6 +70,8 @@ func workers(s *Services) []jobs.Worker {
 		// Some two hours after the first time; the log has it anyway.
 		jobs.Work(s.Alerts.Send, jobs.Limits{Attempts: 8}),
 		jobs.Work(s.Accounts.MailLink, jobs.Limits{}),
+		// It gives up by itself, after a day.
+		jobs.Work(s.Mails.Work, jobs.Limits{Timeout: mail.WorkTimeout, Wait: mail.RetryWait}),
 		// Enough for a day of tens of millions of events.
 		jobs.Work(s.Rollups.Seal, jobs.Limits{Timeout: 30 * time.Minute}),
 		jobs.Work(s.Eraser.Work, jobs.Limits{}),

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"strings"
 
 	"github.com/waypost/waypost/api"
@@ -26,6 +27,7 @@ func resources(c config.Config, s *Services, providers []webhook.Registration, c
 			SiteRate: c.SiteRate, AddressRate: c.AddressRate, HonorDoNotTrack: c.HonorDoNotTrack,
 		}),
 		api.Sites(s.Sites, s.Eraser, s.Stats),
+		api.Mails(s.Mails),
 		api.Audit(s.Audit, s.Accounts),
 		api.Jobs(s.Jobs),
 		api.Service(baseURL(c), c.Docs.Prefix, condition),
@@ -54,6 +56,7 @@ func (a *App) condition() api.Condition {
 			{Name: "jobs", Test: a.jobs.Check},
 			{Name: "geoip", State: a.services.Countries.Describe()},
 			{Name: "audit", Tell: a.auditState},
+			{Name: "mail", Tell: func(ctx context.Context) string { return a.services.Mails.State(ctx, ready) }},
 		},
 		JobFailures: func() map[string]api.JobFailure {
 			list := make(map[string]api.JobFailure)

@@ -15,6 +15,7 @@ import (
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/content"
 	"github.com/waypost/waypost/internal/jobs"
+	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
@@ -44,6 +45,7 @@ type Services struct {
 	Tokens   *token.Service
 	Receiver *webhook.Receiver
 	Alerts   *webhook.Alerts
+	Mails    *mail.Outbox
 	Ingester *stats.Ingester
 
 	closers closers
@@ -129,6 +131,9 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 	if s.Tokens, err = newTokens(ctx, s, o.Config); err != nil {
 		return err
 	}
+	if s.Mails, err = newMails(ctx, s, o); err != nil {
+		return err
+	}
 	accounts, err := serverAccounts(s, o)
 	if err != nil {
 		return err
@@ -164,7 +169,7 @@ func (s *Services) openWebhooks(o Options, registry *webhook.Registry, metrics p
 	s.closers.add("webhook receiver", within(o.Config.ShutdownTimeout, s.Receiver.Close))
 	s.Alerts, err = webhook.NewAlerts(webhook.AlertOptions{
 		DB: o.Areas.Background, Registry: registry, Logger: o.Logger, Jobs: s.Queue,
-		Streak: max(w.AlertStreak, 1), URL: w.AlertURL, Secret: w.AlertSecret,
+		Streak: max(w.AlertStreak, 1), URL: w.AlertURL, Secret: w.AlertSecret, Mail: s.Mails,
 	})
 	return err
 }

@@ -38,12 +38,15 @@ const (
 	rollupWorkers = 2
 	// cancelGrace is what jobs have to end in when they are cancelled at a stop.
 	cancelGrace = 5 * time.Second
+	// mailWorkers are few: mail servers limit the connections of one client.
+	mailWorkers = 4
 )
 
 // queues are the queues that a process works, and by how many workers each.
 func queues() map[string]river.QueueConfig {
 	return map[string]river.QueueConfig{
 		river.QueueDefault: {MaxWorkers: workers}, queue.Webhooks: {MaxWorkers: webhookWorkers}, queue.Rollups: {MaxWorkers: rollupWorkers},
+		queue.Mails: {MaxWorkers: mailWorkers},
 	}
 }
 

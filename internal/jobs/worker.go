@@ -35,7 +35,7 @@ func SoonAgain(failures int) time.Duration {
 }
 
 // Work makes a worker. An error from do is a failed attempt, unless queue.Again made
-// it.
+// it, and the last attempt if queue.GiveUp made it.
 func Work[A queue.Job](do func(context.Context, A) error, l Limits) Worker {
 	return WorkByID(func(ctx context.Context, a A, _ int64) error { return do(ctx, a) }, l)
 }
@@ -77,7 +77,7 @@ func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
 	if broken := brokenOff(ctx, err); broken != nil {
 		return broken
 	}
-	if err != nil && w.limits.Attempts > 0 && job.Attempt >= w.limits.Attempts {
+	if queue.IsGivenUp(err) || err != nil && w.limits.Attempts > 0 && job.Attempt >= w.limits.Attempts {
 		return river.JobCancel(err)
 	}
 	return err

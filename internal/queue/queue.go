@@ -98,3 +98,29 @@ func (q *Queue) InsertMany(ctx context.Context, tx pgx.Tx, entries []Entry) ([]i
 	}
 	return ids, nil
 }
+
+// Mails is the lane of jobs that send mail: a mail server that hangs holds up no other
+// job.
+const Mails = "mails"
+
+// Ended says of those jobs among ids that will never run again how they ended:
+// completed, cancelled, discarded, or deleted if there is no such job.
+func (q *Queue) Ended(ctx context.Context, tx pgx.Tx, ids []int64) (map[int64]string, error) {
+	rows, err := tx.Query(ctx, `
+		select x.id, coalesce(j.state::text, 'deleted') from unnest($1::bigint[]) x (id) left join river_job j on j.id = x.id
+		where j.id is null or j.state in ('completed', 'cancelled', 'discarded')`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("queue: ended jobs: %w", err)
+	}
+	ended := map[int64]string{}
+	var id int64
+	var state string
+	_, err = pgx.ForEachRow(rows, []any{&id, &state}, func() error {
+		ended[id] = state
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: ended jobs: %w", err)
+	}
+	return ended, nil
+}
