@@ -26,6 +26,8 @@ func periodic(s *Services) []jobs.Periodic {
 		// Site days that are over, and rollups of open ones.
 		{Name: "statistics.queue_seals", Every: 30 * time.Second, Run: s.Rollups.QueueDue},
 		{Name: "statistics.fold", Every: 5 * time.Second, Run: s.Rollups.FoldBusy},
+		// Texts that were there before searching, or that an older program wrote.
+		{Name: "content.index", Every: time.Minute, Timeout: time.Hour, Run: s.Content.Index},
 		// Audit entries that a process that is gone, or psql, left without their places.
 		{Name: "audit.seal", Every: time.Minute, Run: s.Audit.Seal},
 		{Name: "audit.verify_recent", Every: time.Minute, Timeout: 30 * time.Minute, Run: changesNothing(s.Audit.VerifyRecent)},

@@ -28,7 +28,7 @@ type Services struct {
 	Audit    *audit.Service
 	Queue    *queue.Queue
 	Accounts *account.Service
-	Posts    *content.Service
+	Content  *content.Service
 	Sites    *site.Service
 	Importer *stats.Importer
 	Stats    *stats.Service
@@ -91,7 +91,7 @@ func (s *Services) openDomains(areas db.Areas, c config.Config, logger *slog.Log
 	if s.Queue, err = queue.New(logger); err != nil {
 		return err
 	}
-	if s.Posts, err = content.New(content.Options{DB: areas.Requests}); err != nil {
+	if s.Content, err = content.New(content.Options{DB: areas.Requests}); err != nil {
 		return err
 	}
 	if s.Sites, err = site.New(site.Options{DB: areas.Requests, LookupDB: areas.Collection, Logger: logger}); err != nil {
