@@ -61,16 +61,21 @@ begin
     return null;
 end $$;
 -- +goose StatementEnd
-create constraint trigger words_due after insert or update of title, body on posts
+create constraint trigger words_due_new after insert on posts
     deferrable initially deferred for each row execute function words_due('post_words');
-create constraint trigger words_due after insert or update of title, content on blogs
+create constraint trigger words_due after update of title, body on posts
+    deferrable initially deferred for each row when (row(old.title, old.body) is distinct from row(new.title, new.body)) execute function words_due('post_words');
+create constraint trigger words_due_new after insert on blogs
     deferrable initially deferred for each row execute function words_due('blog_words');
+create constraint trigger words_due after update of title, content on blogs
+    deferrable initially deferred for each row when (row(old.title, old.content) is distinct from row(new.title, new.content)) execute function words_due('blog_words');
 
 -- What was written before is indexed by the service, in the background.
 insert into post_words (id) select id from posts;
 
 -- +goose Down
 drop trigger words_due on posts;
+drop trigger words_due_new on posts;
 drop table blog_words, post_words, blogs;
 drop function words_due();
 delete from audit_excluded where pattern in ('post\_words', 'blog\_words');

@@ -20,13 +20,15 @@ type fixture struct {
 	*content.Service
 	authors [2]int64
 	now     *time.Time
+	db      *db.DB
+	urls    dbtest.URLs
 }
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	d := dbtest.New(t)
+	d, urls := dbtest.NewWithURL(t)
 	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
-	f := fixture{now: &now}
+	f := fixture{now: &now, db: d, urls: urls}
 	for i := range f.authors {
 		f.authors[i] = author(t, d, fmt.Sprintf("author%d@example.com", i))
 	}
