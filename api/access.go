@@ -28,8 +28,10 @@ const accessKey = "waypost.access"
 // start-up: deny by default.
 type Access struct {
 	scheme string
-	roles  []identity.Role
-	scope  site.Scope // of a site's key
+	// optional also admits who brings no credential; who brings one needs it to hold.
+	optional bool
+	roles    []identity.Role
+	scope    site.Scope // of a site's key
 	// session refuses API tokens: the operation is for the account's holder alone.
 	session bool
 	// enrolling admits accounts that must set up two-factor authentication first.
@@ -41,6 +43,13 @@ type Access struct {
 
 // public needs no credential.
 func public() Access { return Access{} }
+
+// anybody needs no credential either, but treats accounts differently: a credential that
+// is sent must hold, as for signedIn. Answers that anybody gets may be kept for a while
+// by everybody, others by nobody else.
+func anybody() Access {
+	return Access{scheme: schemeBearer, optional: true, roles: identity.Roles()}
+}
 
 // signedIn needs any active account.
 func signedIn() Access { return Access{scheme: schemeBearer, roles: identity.Roles()} }
@@ -89,6 +98,9 @@ func access(op huma.Operation, a Access, fails ...error) huma.Operation {
 	op.Metadata[accessKey] = a
 	op.Metadata[failuresKey] = slices.Concat(a.failures(), fails)
 	op.Security = []map[string][]string{}
+	if a.optional {
+		op.Security = append(op.Security, map[string][]string{})
+	}
 	for _, scheme := range a.schemes() {
 		op.Security = append(op.Security, map[string][]string{scheme: {}})
 	}
@@ -174,6 +186,8 @@ func (a Access) allows(p identity.Principal, method string) error {
 // sentence says for people who may call.
 func (a Access) sentence(method string) string {
 	switch {
+	case a.optional:
+		return "Access: public; an API token, where one is sent, needs " + scopeNames(a.scopes(method)) + "."
 	case a.session && a.restricted():
 		return "Access: role " + a.roleNames() + "; not with an API token."
 	case a.session:

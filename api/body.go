@@ -19,11 +19,8 @@ import (
 	"github.com/waypost/waypost/internal/httpedge"
 )
 
-// Limits of a request body, where an operation sets no others.
-const (
-	maxBody     = 1 << 20 // bytes
-	bodyTimeout = 10 * time.Second
-)
+// bodyTimeout is how long a client may take to send a body.
+const bodyTimeout = 10 * time.Second
 
 var (
 	errMediaType = fault.New(fault.UnsupportedMedia, fault.CodeUnsupportedMedia, "Send the body as application/json.")
@@ -43,7 +40,7 @@ func readJSON(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	r, w := humachi.Unwrap(ctx)
-	body, err := readBody(w, r, maxBody, errMediaType, "application/json")
+	body, err := readBody(w, r, ctx.Operation().MaxBodyBytes, errMediaType, "application/json")
 	if err == nil {
 		err = checkJSON(body)
 	}

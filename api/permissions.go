@@ -22,7 +22,8 @@ type Permission struct {
 	Method      string `json:"method"`
 	Path        string `json:"path"`
 	OperationID string `json:"operation_id"`
-	// Anonymous needs no credential at all.
+	// Anonymous needs no credential at all. Where there are Roles as well, a credential
+	// that is sent must hold.
 	Anonymous bool            `json:"anonymous"`
 	Roles     []identity.Role `json:"roles"`
 	// Scopes are what an API token needs besides its owner's role; none where no API
@@ -46,7 +47,7 @@ func Permissions(doc *huma.OpenAPI) []Permission {
 				continue // a plain route: its handler checks signatures or public keys
 			}
 			p := Permission{
-				Method: method, Path: path, OperationID: op.OperationID, Anonymous: a.scheme == "",
+				Method: method, Path: path, OperationID: op.OperationID, Anonymous: a.scheme == "" || a.optional,
 				Roles: []identity.Role{}, Scopes: []identity.Scope{}, SiteScope: string(a.scope),
 			}
 			if a.scheme == schemeBearer {

@@ -25,6 +25,7 @@ var allowed = map[string][]string{
 	"internal/text":     {},
 	"db/dbsqlc":         {},
 	"db/where":          {},
+	"db/page":           {"db/where", "internal/text"},
 	// Assets from other people's packages, and what fetches them.
 	"third_party/docsui":        {},
 	"third_party/docsui/origin": {},
@@ -49,11 +50,13 @@ var allowed = map[string][]string{
 	"internal/audit":         {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc", "db/where"},
 	"internal/site":          {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc"},
 	// Layer 3.
-	"internal/account":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/fairqueue", "internal/queue", "internal/mail", "internal/throttle", "internal/token", "internal/seal", "internal/account/commonpassword", "internal/account/oauth", "internal/audit"},
+	"internal/account":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/page", "db/where", "internal/fairqueue", "internal/queue", "internal/mail", "internal/throttle", "internal/token", "internal/seal", "internal/account/commonpassword", "internal/account/oauth", "internal/audit"},
 	"internal/account/commonpassword":  {},
 	"internal/account/oauth":           {"internal/fault"},
 	"internal/account/oauth/oauthtest": {"internal/account/oauth"},
-	"internal/content":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where"},
+	"internal/content":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/page", "db/where", "internal/content/slug", "internal/content/words"},
+	"internal/content/slug":            {},
+	"internal/content/words":           {},
 	"internal/webhook":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/groupcommit", "internal/queue", "internal/webhook/signature"},
 	"internal/webhook/signature":       {},
 	"internal/stats":                   {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/groupcommit", "internal/fairqueue", "internal/queue", "internal/site", "internal/stats/accesslog", "internal/stats/client"},
@@ -71,7 +74,7 @@ var allowed = map[string][]string{
 	"internal/httpedge": {"internal/fault", "internal/identity", "internal/text"},
 	// Layer 5.
 	"api": {
-		"internal/fault", "internal/identity", "internal/text", "internal/httpedge", "internal/apidoc", "internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed",
+		"db/page", "internal/fault", "internal/identity", "internal/text", "internal/httpedge", "internal/apidoc", "internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed",
 		"internal/fairqueue", "internal/groupcommit", "internal/queue", "internal/audit", "internal/account", "internal/account/oauth", "internal/content", "internal/mail", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
 	},
 	"internal/pages": {"internal/fault", "internal/httpedge", "internal/account", "internal/identity"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 )
@@ -26,6 +27,11 @@ var preparations = map[string]func(*testing.T, *world, *request){
 		r.query.Set("new", w.newestEntry(t)["seq"])
 	},
 	"get-audit-proof": func(_ *testing.T, _ *world, r *request) { r.query.Set("size", r.params["seq"]) },
+	"create-blog": func(_ *testing.T, w *world, r *request) {
+		r.body = fmt.Appendf(nil, `{"title":"A blog","content":"Text","published":true,"slug":"made-%s"}`, w.next())
+	},
+	"put-blog":    ofBlog,
+	"update-blog": ofBlog,
 	"create-user": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"made-%s@example.com"}`, w.next())
 	},
@@ -79,6 +85,9 @@ var preparations = map[string]func(*testing.T, *world, *request){
 		r.params["id"] = sessions.Data[0].ID
 	}),
 }
+
+// ofBlog leaves the slug as it is: that of the example is another's.
+func ofBlog(_ *testing.T, _ *world, r *request) { r.body = []byte(`{"title":"Another title","published":true}`) }
 
 // ofPerson prepares what only somebody with an account has; others name an id
 // that says nothing to them.
@@ -181,6 +190,11 @@ var specials = calls{
 		w.must(t, "DELETE", "/api/users/"+w.idOf(t, p.credentials)["id"], w.credentials[callerAdmin], nil)
 		call(request{name: "nothing to erase", caller: callerAdmin, body: []byte(`{"table":"users","row_id":"nobody"}`)})
 	},
+	"list-blogs":    notSignedIn,
+	"get-blog":      notSignedIn,
+	"create-blog":   specialBlogs,
+	"put-blog":      specialBlogs,
+	"update-blog":   specialBlogs,
 	"create-user":   takenAddress,
 	"register-user": takenAddress,
 	"update-user":   specialUpdates,
@@ -287,6 +301,20 @@ var specials = calls{
 	},
 	"start-oauth-login":  specialStart,
 	"finish-oauth-login": specialFinishes,
+}
+
+// notSignedIn sends what is no token, where none will do.
+func notSignedIn(t *testing.T, w *world, call func(request) answer) {
+	call(request{name: "no token", caller: aNewcomer, credentials: []string{"Authorization", "Basic YTpi"}, params: w.makeBlog(t)})
+}
+
+func specialBlogs(t *testing.T, w *world, call func(request) answer) {
+	slug := "taken-" + w.next()
+	w.must(t, "POST", "/api/blogs", w.credentials[callerEditor], map[string]string{"title": "A blog", "content": "Text", "slug": slug})
+	body := map[string]string{"title": "Another blog", "content": "Text", "slug": slug}
+	call(request{name: "a taken slug", caller: callerEditor, params: w.makeBlog(t), body: []byte(jsonText(body))})
+	body["content"] = strings.Repeat("x", 9<<20)
+	call(request{name: "9 MB", caller: callerEditor, params: w.makeBlog(t), body: []byte(jsonText(body))})
 }
 
 func codeBody(code string) []byte { return []byte(jsonText(map[string]string{"code": code})) }

@@ -264,6 +264,14 @@ func (w *world) makeUser(t *testing.T) (string, map[string]string) {
 	return email, map[string]string{"id": made.Data.ID.String()}
 }
 
+// makeBlog makes a published blog.
+func (w *world) makeBlog(t *testing.T) map[string]string {
+	t.Helper()
+	slug := "blog-" + w.next()
+	w.must(t, "POST", "/api/blogs", w.credentials[callerEditor], map[string]any{"title": "A blog", "content": "Text", "slug": slug, "published": true})
+	return map[string]string{"id": slug}
+}
+
 // makeSite makes a site with a key, to be changed and deleted.
 func (w *world) makeSite(t *testing.T) map[string]string {
 	t.Helper()
@@ -314,6 +322,7 @@ func (w *world) fixture(t *testing.T, path string) (map[string]string, bool) {
 		"/api/admin/audit/proof/{seq}": w.newestEntry,
 		"/api/admin/sites/{id}":        w.makeSite,
 		"/api/admin/mails/{id}":        func(t *testing.T) map[string]string { return w.makeMail(t, "mailed-"+w.next(), "test", "sent") },
+		"/api/blogs/{id}":              w.makeBlog,
 		"/api/users/{id}":              func(t *testing.T) map[string]string { _, ids := w.makeUser(t); return ids },
 	} {
 		if strings.HasPrefix(path, prefix) {

@@ -124,6 +124,25 @@ type AuthSession struct {
 	UserAgent       string
 }
 
+type Blog struct {
+	ID          int64
+	AuthorID    int64
+	Title       string
+	Slug        string
+	Excerpt     string
+	Content     string
+	Image       string
+	Published   bool
+	PublishedAt *time.Time
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+type BlogWord struct {
+	ID    int64
+	Words interface{}
+}
+
 type Cron struct {
 	Name         string
 	Description  string
@@ -249,6 +268,11 @@ type Post struct {
 	Tags      []string
 	CreatedAt time.Time
 	UpdatedAt time.Time
+}
+
+type PostWord struct {
+	ID    int64
+	Words interface{}
 }
 
 type RecoveryCode struct {

@@ -37,6 +37,7 @@ var figures = []figure{
 	{"overload", "more webhooks than can be stored, for minutes: memory, refusals, and whether each 200 has its row", overloadFigure},
 	{"collect", "collected events/s over HTTP, durable before 202, against COPY of the same rows", collectFigure},
 	{"stats", "each stats endpoint over 12 months, against the same with a tenth of the events", statsFigure},
+	{"search", "q among a million posts, for words that 0.01 %, 1 % and 30 % of them have, alone and in pairs", searchFigure},
 	{"neighbours", "deliveries and hits beside 40 expensive questions at once, against without them", neighboursFigure},
 	{"start", "start to ready on an existing database, memory when idle, size of the binary", startFigure},
 	{"stats-open-day", "each stats endpoint over a day that goes on", openDayFigure},
@@ -48,6 +49,7 @@ var figures = []figure{
 type sizes struct {
 	events   int // of the statistics' large site; the small one has a tenth
 	openDay  int // events of the day that goes on
+	posts    int // that are searched
 	requests int // per endpoint
 	collect  time.Duration
 	webhooks time.Duration
@@ -72,6 +74,7 @@ func main() {
 	var s sizes
 	flag.IntVar(&s.events, "events", 10_000_000, "events of the large site")
 	flag.IntVar(&s.openDay, "open-day", 1_000_000, "events of the day that goes on")
+	flag.IntVar(&s.posts, "posts", 1_000_000, "posts that are searched")
 	flag.IntVar(&s.requests, "requests", 200, "requests to each endpoint")
 	flag.DurationVar(&s.collect, "collect", 10*time.Second, "how long hits are collected in each round")
 	flag.DurationVar(&s.webhooks, "webhooks", 8*time.Second, "how long webhooks are delivered in each round")

@@ -38,6 +38,8 @@ func periodic(s *Services) []jobs.Periodic {
 			Every: 30 * time.Second, Run: s.Rollups.QueueDue},
 		{Name: "statistics.fold", Description: "Counts new events into the rollups of the current days.",
 			Every: 5 * time.Second, Run: s.Rollups.FoldBusy},
+		{Name: "content.index", Description: "Makes texts searchable that were there before searching, or that an older program wrote.",
+			Every: time.Minute, Timeout: time.Hour, Run: s.Content.Index},
 		{Name: "audit.seal", Description: "Gives audit entries that a process that is gone, or psql, left behind their places in the chain.",
 			Every: time.Minute, Run: s.Audit.Seal},
 		{Name: "audit.verify_recent", Description: "Verifies the newest part of the audit log.",

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/waypost/waypost/api"
@@ -20,7 +21,8 @@ func resources(c config.Config, s *Services, providers []webhook.Registration, c
 		api.SignIn(s.Accounts, s.Tokens, baseURL(c)),
 		api.APITokens(s.Accounts),
 		api.Users(s.Accounts),
-		api.Posts(s.Posts),
+		api.Posts(s.Content),
+		api.Blogs(s.Content),
 		webhooks,
 		api.Statistics(s.Stats, api.Collection{
 			Sites: s.Sites, Collector: s.Ingester, Batches: s.Ingester,
@@ -36,6 +38,17 @@ func resources(c config.Config, s *Services, providers []webhook.Registration, c
 		list = append(list, x.Resources(s)...)
 	}
 	return list, nil
+}
+
+// searchState says whether searches find every text.
+func (a *App) searchState(ctx context.Context) string {
+	switch n, err := a.services.Content.Unsearchable(ctx, a.options.Areas.Readiness); {
+	case err != nil:
+		return "unknown"
+	case n > 0:
+		return fmt.Sprintf("indexing: at least %d texts are not found yet", n)
+	}
+	return "ok"
 }
 
 // baseURL is the service's own, without a trailing slash.
@@ -57,6 +70,7 @@ func (a *App) condition() api.Condition {
 			{Name: "geoip", State: a.services.Countries.Describe()},
 			{Name: "audit", Tell: a.auditState},
 			{Name: "mail", Tell: func(ctx context.Context) string { return a.services.Mails.State(ctx, ready) }},
+			{Name: "search", Tell: a.searchState},
 		},
 		JobFailures: func() map[string]api.JobFailure {
 			list := make(map[string]api.JobFailure)

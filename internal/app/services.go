@@ -31,7 +31,7 @@ type Services struct {
 	Queue    *queue.Queue
 	Jobs     *jobs.Admin
 	Accounts *account.Service
-	Posts    *content.Service
+	Content  *content.Service
 	Sites    *site.Service
 	Importer *stats.Importer
 	Stats    *stats.Service
@@ -98,7 +98,7 @@ func (s *Services) openDomains(areas db.Areas, c config.Config, logger *slog.Log
 	if s.Jobs, err = jobs.NewAdmin(jobs.AdminOptions{DB: areas.Requests, Queue: s.Queue}); err != nil {
 		return err
 	}
-	if s.Posts, err = content.New(content.Options{DB: areas.Requests}); err != nil {
+	if s.Content, err = content.New(content.Options{DB: areas.Requests}); err != nil {
 		return err
 	}
 	if s.Sites, err = site.New(site.Options{DB: areas.Requests, LookupDB: areas.Collection, Logger: logger}); err != nil {
