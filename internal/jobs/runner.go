@@ -33,6 +33,9 @@ const (
 	// rollupWorkers seal days: they use much of the database, and those of one site
 	// wait for each other.
 	rollupWorkers = 2
+	// thumbnailWorkers decode images: one image at a time is all the memory that there
+	// is for it.
+	thumbnailWorkers = 1
 )
 
 // Options configure New. Pool and Logger are mandatory.
@@ -76,6 +79,7 @@ func New(o Options) (*Runner, error) {
 		Workers: registry,
 		Queues: map[string]river.QueueConfig{
 			river.QueueDefault: {MaxWorkers: workers}, queue.Webhooks: {MaxWorkers: webhookWorkers}, queue.Rollups: {MaxWorkers: rollupWorkers},
+			queue.Thumbnails: {MaxWorkers: thumbnailWorkers},
 		},
 		PeriodicJobs:         periodicJobs(o.Periodic),
 		JobTimeout:           jobTimeout,
