@@ -97,7 +97,7 @@ func (s *S3) checkReading(ctx context.Context) error {
 
 func (s *S3) checkWriting(ctx context.Context) error {
 	key := "check/" + strings.ToLower(rand.Text())
-	_, err := s.core.PutObject(ctx, s.o.Bucket, key, bytes.NewReader(nil), 0, "", digest(nil), minio.PutObjectOptions{})
+	_, err := s.core.PutObject(ctx, s.o.Bucket, key, bytes.NewReader(nil), 0, "", digest(nil), minio.PutObjectOptions{DisableContentSha256: true})
 	if err == nil {
 		err = s.core.RemoveObject(ctx, s.o.Bucket, key, minio.RemoveObjectOptions{})
 	}
