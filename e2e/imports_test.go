@@ -46,6 +46,8 @@ var allowed = map[string][]string{
 	"internal/throttle":      {"internal/fault", "internal/identity", "db", "db/dbsqlc"},
 	"internal/token":         {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc"},
 	"internal/audit":         {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc", "db/where"},
+	"internal/blob":          {"internal/config", "internal/fault"},
+	"internal/blob/blobtest": {"internal/blob", "internal/fault"},
 	"internal/site":          {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc"},
 	// Layer 3.
 	"internal/account":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/fairqueue", "internal/queue", "internal/mail", "internal/throttle", "internal/token", "internal/seal", "internal/account/commonpassword", "internal/account/oauth", "internal/audit"},
@@ -53,6 +55,7 @@ var allowed = map[string][]string{
 	"internal/account/oauth":           {"internal/fault"},
 	"internal/account/oauth/oauthtest": {"internal/account/oauth"},
 	"internal/content":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where"},
+	"internal/upload":                  {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/fairqueue", "internal/queue", "internal/seal", "internal/audit", "internal/blob"},
 	"internal/webhook":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/groupcommit", "internal/queue", "internal/webhook/signature"},
 	"internal/webhook/signature":       {},
 	"internal/stats":                   {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/groupcommit", "internal/fairqueue", "internal/queue", "internal/site", "internal/stats/accesslog", "internal/stats/client"},
@@ -71,7 +74,7 @@ var allowed = map[string][]string{
 	// Layer 5.
 	"api": {
 		"internal/fault", "internal/identity", "internal/text", "internal/httpedge", "internal/apidoc", "internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed",
-		"internal/fairqueue", "internal/groupcommit", "internal/audit", "internal/account", "internal/account/oauth", "internal/content", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
+		"internal/fairqueue", "internal/groupcommit", "internal/audit", "internal/blob", "internal/upload", "internal/account", "internal/account/oauth", "internal/content", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
 	},
 	"internal/pages": {"internal/fault", "internal/httpedge", "internal/account", "internal/identity"},
 	"internal/jobs":  {"internal/queue", "internal/identity"},

@@ -26,6 +26,11 @@ var preparations = map[string]func(*testing.T, *world, *request){
 		r.query.Set("new", w.newestEntry(t)["seq"])
 	},
 	"get-audit-proof": func(_ *testing.T, _ *world, r *request) { r.query.Set("size", r.params["seq"]) },
+	"create-upload": func(_ *testing.T, _ *world, r *request) {
+		r.body, r.header = form("text/plain", "Notes on the engine.")
+	},
+	"complete-upload":      func(t *testing.T, w *world, r *request) { r.params = w.makeStaged(t, "Notes on the engine.", "") },
+	"get-upload-thumbnail": func(t *testing.T, w *world, r *request) { r.params = w.makePicture(t) },
 	"create-user": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"made-%s@example.com"}`, w.next())
 	},
@@ -174,10 +179,16 @@ var specials = calls{
 		w.must(t, "DELETE", "/api/users/"+w.idOf(t, p.credentials)["id"], w.credentials[callerAdmin], nil)
 		call(request{name: "nothing to erase", caller: callerAdmin, body: []byte(`{"table":"users","row_id":"nobody"}`)})
 	},
-	"create-user":   takenAddress,
-	"register-user": takenAddress,
-	"update-user":   specialUpdates,
-	"put-user":      specialUpdates,
+	"list-uploads":         specialLists,
+	"create-upload":        specialUploads,
+	"presign-upload":       specialPresigns,
+	"complete-upload":      specialCompletes,
+	"get-upload-content":   specialContents,
+	"get-upload-thumbnail": specialContents,
+	"create-user":          takenAddress,
+	"register-user":        takenAddress,
+	"update-user":          specialUpdates,
+	"put-user":             specialUpdates,
 	"delete-user": func(t *testing.T, w *world, call func(request) answer) {
 		call(request{name: "the last ADMIN", caller: callerAdmin, params: w.idOf(t, w.credentials[callerAdmin])})
 	},

@@ -32,6 +32,8 @@ func periodic(s *Services) []jobs.Periodic {
 		// Once a day, whenever that is due.
 		{Name: "audit.verify_whole", Every: time.Hour, Timeout: 6 * time.Hour, Run: changesNothing(s.Audit.VerifyDaily)},
 		{Name: "audit.empty", Every: time.Hour, Run: s.Audit.Empty},
+		// Files that never became ready, and bytes that no row has.
+		{Name: "uploads.sweep", Every: time.Hour, Timeout: 30 * time.Minute, Run: s.Uploads.Sweep},
 		// Deleted sites whose job was lost.
 		{Name: "sites.sweep_erasures", Every: 10 * time.Minute, Run: s.Eraser.Sweep},
 	}
@@ -58,5 +60,9 @@ func workers(s *Services) []jobs.Worker {
 		// Enough for a day of tens of millions of events.
 		jobs.Work(s.Rollups.Seal, jobs.Limits{Timeout: 30 * time.Minute}),
 		jobs.Work(s.Eraser.Work, jobs.Limits{}),
+		// What is left after the last attempt, the sweep removes.
+		jobs.Work(s.Uploads.Remove, jobs.Limits{}),
+		// What fails there is the storage: an image that can't be decoded is no failure.
+		jobs.Work(s.Uploads.MakeThumbnail, jobs.Limits{Timeout: 5 * time.Minute, Attempts: 12}),
 	}
 }

@@ -20,6 +20,7 @@ func resources(c config.Config, s *Services, providers []webhook.Registration, c
 		api.APITokens(s.Accounts),
 		api.Users(s.Accounts),
 		api.Posts(s.Posts),
+		api.Uploads(s.Uploads, baseURL(c)),
 		webhooks,
 		api.Statistics(s.Stats, api.Collection{
 			Sites: s.Sites, Collector: s.Ingester, Batches: s.Ingester,
@@ -53,6 +54,7 @@ func (a *App) condition() api.Condition {
 			{Name: "jobs", Test: a.jobs.Check},
 			{Name: "geoip", State: a.services.Countries.Describe()},
 			{Name: "audit", Tell: a.auditState},
+			{Name: "storage", Tell: a.storage.tell},
 		},
 		JobFailures: func() map[string]api.JobFailure {
 			list := make(map[string]api.JobFailure)

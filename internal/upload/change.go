@@ -129,15 +129,16 @@ type RemovalJob struct {
 // Kind implements queue.Job.
 func (RemovalJob) Kind() string { return "upload_removal" }
 
-// Remove works a RemovalJob. Bytes in a store that this process doesn't use are left to
+// Remove works a RemovalJob. Bytes in a store that this process doesn't have are left to
 // the sweep of one that does.
 func (s *Service) Remove(ctx context.Context, j RemovalJob) error {
-	if j.Backend != s.o.Store.Name() {
-		s.o.Logger.WarnContext(ctx, "deleted files are in another storage than the one that is configured; their bytes stay there until it is configured again", "storage", j.Backend, "files", len(j.Keys))
+	store, err := s.storeOf(j.Backend)
+	if err != nil {
+		s.o.Logger.WarnContext(ctx, "deleted files are in a storage that is not configured here; their bytes stay there until it is configured again", "storage", j.Backend, "keys", len(j.Keys))
 		return nil
 	}
 	for _, key := range j.Keys {
-		if err := s.o.Store.Delete(ctx, key); err != nil {
+		if err := store.Delete(ctx, key); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,7 @@ func (s *Service) Create(ctx context.Context, f File, r io.Reader) (Upload, erro
 		return Upload{}, err
 	}
 	row, err := s.begin(ctx, beginning{
-		owner: owner, filename: CleanFilename(f.Filename), contentType: contentType, held: held(f.Expected, s.o.Limit), lives: most + margin,
+		owner: owner, filename: CleanFilename(f.Filename), contentType: contentType, held: s.held(f.Expected), lives: most + margin,
 	})
 	if err != nil {
 		return Upload{}, err
@@ -82,11 +82,11 @@ func (s *Service) Create(ctx context.Context, f File, r io.Reader) (Upload, erro
 }
 
 // held is what is reserved for a file of which so many bytes are expected.
-func held(expected, limit int64) int64 {
+func (s *Service) held(expected int64) int64 {
 	if expected < 0 {
-		return limit
+		return min(s.o.Limit, s.o.Quota)
 	}
-	return min(expected, limit)
+	return min(expected, s.o.Limit)
 }
 
 // beginning is what a pending row begins with.
@@ -159,7 +159,7 @@ func (s *Service) fill(ctx context.Context, in *intake, row dbsqlc.Upload, r io.
 	}
 	facts := facts{contentType: row.ContentType, size: size, sha256: in.sum.Sum(nil)}
 	if IsRaster(row.ContentType) {
-		facts.width, facts.height = s.dimensions(ctx, row.Key, size, in.head)
+		facts.width, facts.height = dimensions(ctx, s.o.Store, row.Key, size, in.head)
 	}
 	return s.finish(ctx, row, facts)
 }

@@ -28,14 +28,14 @@ const (
 
 // dimensions are an image's width and height in pixels, which no decoding is needed
 // for; 0 of what doesn't say them. head is how the image begins.
-func (s *Service) dimensions(ctx context.Context, key string, size int64, head []byte) (width, height int) {
+func dimensions(ctx context.Context, store blob.Store, key string, size int64, head []byte) (width, height int) {
 	c, err := configOf(bytes.NewReader(head))
 	if err == nil || int64(len(head)) == size {
 		return c.Width, c.Height
 	}
 	ctx, cancel := briefly(ctx)
 	defer cancel()
-	object, err := s.o.Store.Open(ctx, key)
+	object, err := store.Open(ctx, key)
 	if err != nil {
 		return 0, 0
 	}

@@ -96,11 +96,12 @@ func (s *Service) PutStaged(ctx context.Context, id int64, signed, contentType s
 	if err != nil {
 		return db.NotFound(err, ErrLink)
 	}
+	store, err := s.storeOf(row.Backend)
 	switch {
 	case row.StagingKey == nil:
 		return ErrLink // complete
-	case row.Backend != s.o.Store.Name():
-		return ErrBackend
+	case err != nil:
+		return err
 	case size != row.Size || bare(contentType) != row.ContentType:
 		return ErrMismatch
 	}
@@ -112,7 +113,7 @@ func (s *Service) PutStaged(ctx context.Context, id int64, signed, contentType s
 	transfer, cancel := context.WithTimeout(ctx, transferTime(s.o.Limit))
 	defer cancel()
 	in := newIntake(transfer, r, row.Size)
-	stored, err := s.o.Store.Put(transfer, *row.StagingKey, row.ContentType, in)
+	stored, err := store.Put(transfer, *row.StagingKey, row.ContentType, in)
 	switch {
 	case errors.Is(in.failed, ErrTooLarge):
 		return ErrMismatch
@@ -150,12 +151,14 @@ func (s *Service) Complete(ctx context.Context, id int64) (Upload, error) {
 			return fromRow(row), nil
 		case row.StagingKey == nil: // its bytes come in another way
 			return Upload{}, ErrIncomplete
-		case row.Backend != s.o.Store.Name():
-			return Upload{}, ErrBackend
+		}
+		store, err := s.storeOf(row.Backend)
+		if err != nil {
+			return Upload{}, err
 		}
 		claimed, former, err := s.claim(ctx, row)
 		if err == nil {
-			return s.takeOver(ctx, claimed, former)
+			return s.takeOver(ctx, store, claimed, former)
 		}
 		if !errors.Is(err, errClaimed) || s.o.Now().After(deadline) {
 			return Upload{}, err
@@ -187,10 +190,10 @@ func (s *Service) claim(ctx context.Context, row dbsqlc.Upload) (dbsqlc.Upload, 
 
 // takeOver moves the bytes, looks at them and makes the row ready. former is where an
 // earlier claimant may have left them.
-func (s *Service) takeOver(ctx context.Context, row dbsqlc.Upload, former string) (Upload, error) {
+func (s *Service) takeOver(ctx context.Context, store blob.Store, row dbsqlc.Upload, former string) (Upload, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime*9/10)
 	defer cancel()
-	u, err := s.takeOverIn(ctx, row, former)
+	u, err := s.takeOverIn(ctx, store, row, former)
 	if _, gone := errors.AsType[*crash](err); err == nil || gone || db.IsUnknownOutcome(err) {
 		return u, err
 	}
@@ -202,10 +205,10 @@ func (s *Service) takeOver(ctx context.Context, row dbsqlc.Upload, former string
 	return u, err
 }
 
-func (s *Service) takeOverIn(ctx context.Context, row dbsqlc.Upload, former string) (Upload, error) {
-	err := s.o.Store.Move(ctx, *row.StagingKey, row.Key)
+func (s *Service) takeOverIn(ctx context.Context, store blob.Store, row dbsqlc.Upload, former string) (Upload, error) {
+	err := store.Move(ctx, *row.StagingKey, row.Key)
 	if errors.Is(err, blob.ErrNotFound) {
-		err = s.o.Store.Move(ctx, former, row.Key)
+		err = store.Move(ctx, former, row.Key)
 	}
 	if errors.Is(err, blob.ErrNotFound) {
 		return Upload{}, ErrIncomplete
@@ -216,9 +219,9 @@ func (s *Service) takeOverIn(ctx context.Context, row dbsqlc.Upload, former stri
 	if err := s.interrupted(Moved); err != nil {
 		return Upload{}, err
 	}
-	found, err := s.inspect(ctx, row)
+	found, err := s.inspect(ctx, store, row)
 	if errors.Is(err, ErrMismatch) || errors.Is(err, ErrType) {
-		if failed := s.o.Store.Delete(ctx, row.Key); failed != nil {
+		if failed := store.Delete(ctx, row.Key); failed != nil {
 			s.o.Logger.WarnContext(ctx, "bytes that were refused stay until the sweep", "upload", row.ID, "error", failed)
 		}
 	}
@@ -229,8 +232,8 @@ func (s *Service) takeOverIn(ctx context.Context, row dbsqlc.Upload, former stri
 }
 
 // inspect reads the bytes of a claimed row and holds them against what was announced.
-func (s *Service) inspect(ctx context.Context, row dbsqlc.Upload) (facts, error) {
-	object, err := s.o.Store.Open(ctx, row.Key)
+func (s *Service) inspect(ctx context.Context, store blob.Store, row dbsqlc.Upload) (facts, error) {
+	object, err := store.Open(ctx, row.Key)
 	if err != nil {
 		return facts{}, fmt.Errorf("upload: what was moved for upload %d: %w", row.ID, err)
 	}
@@ -250,7 +253,7 @@ func (s *Service) inspect(ctx context.Context, row dbsqlc.Upload) (facts, error)
 	}
 	f := facts{contentType: contentType, size: in.size, sha256: sum}
 	if IsRaster(contentType) {
-		f.width, f.height = s.dimensions(ctx, row.Key, in.size, in.head)
+		f.width, f.height = dimensions(ctx, store, row.Key, in.size, in.head)
 	}
 	return f, nil
 }

@@ -24,7 +24,9 @@ func (c Content) Size() int64 { return c.Object.Size() }
 // a link to it, "" for none. It returns the errors of Find, ErrLink, and
 // blob.ErrUnavailable.
 func (s *Service) Open(ctx context.Context, id int64, link string) (Content, error) {
-	row, err := s.findContent(ctx, id, link)
+	finding, cancel := briefly(ctx)
+	defer cancel()
+	row, err := s.findContent(finding, id, link)
 	if err != nil {
 		return Content{}, err
 	}
@@ -65,10 +67,11 @@ func (s *Service) findContent(ctx context.Context, id int64, link string) (dbsql
 // open opens bytes of a row that is ready. That they aren't there is nothing that a
 // client could do something about.
 func (s *Service) open(ctx context.Context, row dbsqlc.Upload, key string) (blob.Object, error) {
-	if row.Backend != s.o.Store.Name() {
-		return nil, ErrBackend
+	store, err := s.storeOf(row.Backend)
+	if err != nil {
+		return nil, err
 	}
-	object, err := s.o.Store.Open(ctx, key)
+	object, err := store.Open(ctx, key)
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil, fmt.Errorf("upload: the bytes of upload %d are missing in the storage: %w", row.ID, err)
 	}
@@ -79,7 +82,9 @@ func (s *Service) open(ctx context.Context, row dbsqlc.Upload, key string) (blob
 // ADMIN. It returns the errors of Find, ErrNoUpload also while there is none, and
 // blob.ErrUnavailable.
 func (s *Service) OpenThumbnail(ctx context.Context, id int64) (Content, error) {
-	row, err := s.find(ctx, id)
+	finding, cancel := briefly(ctx)
+	defer cancel()
+	row, err := s.find(finding, id)
 	if err != nil {
 		return Content{}, err
 	}

@@ -24,17 +24,21 @@ const (
 // and their part of the quota; bytes in the store that are a day old and have no row;
 // and what the store itself has half-written. It returns how many things it removed.
 func (s *Service) Sweep(ctx context.Context) (int, error) {
-	rows, err := s.sweepRows(ctx)
+	total, err := s.sweepRows(ctx)
 	if err != nil {
-		return rows, err
+		return total, err
 	}
-	before := s.o.Now().Add(-orphanAge)
-	halves, err := s.o.Store.SweepIncomplete(ctx, before)
-	if err != nil {
-		return rows + halves, err
+	// What may still be on its way is younger.
+	before := s.o.Now().Add(-max(orphanAge, transferTime(s.o.Limit)+margin))
+	var errs []error
+	for _, store := range s.o.Stores { // one that is away keeps no other from being swept
+		halves, err := store.SweepIncomplete(ctx, before)
+		errs = append(errs, err)
+		orphans, err := s.sweepOrphans(ctx, store, before)
+		errs = append(errs, err)
+		total += halves + orphans
 	}
-	orphans, err := s.sweepOrphans(ctx, before)
-	return rows + halves + orphans, err
+	return total, errors.Join(errs...)
 }
 
 func (s *Service) sweepRows(ctx context.Context) (int, error) {
@@ -47,15 +51,16 @@ func (s *Service) sweepRows(ctx context.Context) (int, error) {
 		}
 		total += len(gone)
 		for _, row := range gone {
-			if row.Backend != s.o.Store.Name() {
-				continue // its bytes have no row now: the sweep of who uses that store finds them
+			store, err := s.storeOf(row.Backend)
+			if err != nil {
+				continue // its bytes have no row now: the sweep of who has that store finds them
 			}
-			err := s.o.Store.Delete(ctx, row.Key)
+			err = store.Delete(ctx, row.Key)
 			if row.StagingKey != nil {
-				err = errors.Join(err, s.o.Store.Delete(ctx, *row.StagingKey))
+				err = errors.Join(err, store.Delete(ctx, *row.StagingKey))
 			}
 			if err != nil {
-				return total, err // what is left has no row now either
+				s.o.Logger.WarnContext(ctx, "the bytes of a given-up upload stay for a day", "key", row.Key, "error", err)
 			}
 		}
 		if len(gone) < sweptAtOnce {
@@ -66,45 +71,46 @@ func (s *Service) sweepRows(ctx context.Context) (int, error) {
 
 // sweepOrphans removes this installation's bytes that no row has. Those of other
 // installations in the same store begin with other keys.
-func (s *Service) sweepOrphans(ctx context.Context, before time.Time) (int, error) {
-	own, err := s.ownsArea(ctx)
+func (s *Service) sweepOrphans(ctx context.Context, store blob.Store, before time.Time) (int, error) {
+	own, err := s.ownsArea(ctx, store)
 	if err != nil || !own {
 		return 0, err
 	}
 	total := 0
 	batch := make([]string, 0, sweptAtOnce)
-	flush := func() error {
-		// Rows come before their bytes: what has none by now had one, or lost it.
-		unknown, err := s.queries.ListUnknownKeys(ctx, s.o.BackgroundDB.Direct(), batch)
-		if err != nil {
-			return db.Translate(err)
-		}
-		for _, key := range unknown {
-			if err := s.o.Store.Delete(ctx, key); err != nil {
-				return err
-			}
-			total++
-		}
-		batch = batch[:0]
-		return nil
-	}
-	for info, err := range s.o.Store.List(ctx, s.area+"/") {
+	for info, err := range store.List(ctx, s.area+"/") {
 		if err != nil {
 			return total, err
 		}
 		if !info.ModifiedAt.Before(before) || info.Key == s.markerKey() {
 			continue
 		}
-		if batch = append(batch, info.Key); len(batch) == sweptAtOnce {
-			if err := flush(); err != nil {
-				return total, err
-			}
+		if batch = append(batch, info.Key); len(batch) < sweptAtOnce {
+			continue
+		}
+		n, err := s.deleteUnknown(ctx, store, batch)
+		if total += n; err != nil {
+			return total, err
+		}
+		batch = batch[:0]
+	}
+	n, err := s.deleteUnknown(ctx, store, batch)
+	return total + n, err
+}
+
+// deleteUnknown deletes those of the keys that no row has. Rows come before their
+// bytes, so what has none by now had one, or lost it.
+func (s *Service) deleteUnknown(ctx context.Context, store blob.Store, keys []string) (int, error) {
+	unknown, err := s.queries.ListUnknownKeys(ctx, s.o.BackgroundDB.Direct(), keys)
+	if err != nil {
+		return 0, db.Translate(err)
+	}
+	for i, key := range unknown {
+		if err := store.Delete(ctx, key); err != nil {
+			return i, err
 		}
 	}
-	if len(batch) == 0 {
-		return total, nil
-	}
-	return total, flush()
+	return len(unknown), nil
 }
 
 // markerKey is of an object that says whose files these are.
@@ -117,10 +123,10 @@ const maxMarker = 1 << 10
 // restored from a dump has the same installation's id, and lacks the rows of later
 // files, so it must not take their bytes for orphans: the marker in the store names the
 // database that made it first.
-func (s *Service) ownsArea(ctx context.Context) (bool, error) {
-	object, err := s.o.Store.Open(ctx, s.markerKey())
+func (s *Service) ownsArea(ctx context.Context, store blob.Store) (bool, error) {
+	object, err := store.Open(ctx, s.markerKey())
 	if errors.Is(err, blob.ErrNotFound) {
-		if _, err := s.o.Store.Put(ctx, s.markerKey(), "text/plain", bytes.NewReader([]byte(s.database))); err != nil {
+		if _, err := store.Put(ctx, s.markerKey(), "text/plain", bytes.NewReader([]byte(s.database))); err != nil {
 			return false, fmt.Errorf("upload: mark the storage: %w", err)
 		}
 		return true, nil
@@ -141,5 +147,14 @@ func (s *Service) ownsArea(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// Check tells what is wrong with the storage, in a sentence for operators.
-func (s *Service) Check(ctx context.Context) error { return s.o.Store.Check(ctx) }
+// Stores is how many stores are configured.
+func (s *Service) Stores() int { return len(s.o.Stores) }
+
+// Check tells what is wrong with the stores, in sentences for operators.
+func (s *Service) Check(ctx context.Context) error {
+	var errs []error
+	for _, store := range s.o.Stores {
+		errs = append(errs, store.Check(ctx))
+	}
+	return errors.Join(errs...)
+}

@@ -46,7 +46,7 @@ func (ThumbnailJob) Kind() string { return "upload_thumbnail" }
 // the database.
 func (s *Service) MakeThumbnail(ctx context.Context, j ThumbnailJob) error {
 	row, err := s.queries.FindUploadToServe(ctx, s.o.BackgroundDB.Direct(), j.ID)
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && (row.ThumbnailKey != nil || row.Backend != s.o.Store.Name()) {
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && (row.ThumbnailKey != nil) {
 		return nil
 	}
 	if err != nil {
@@ -76,7 +76,11 @@ func (s *Service) keepThumbnail(ctx context.Context, row dbsqlc.Upload, made []b
 	if err != nil {
 		return err
 	}
-	if _, err := s.o.Store.Put(ctx, key, contentType, bytes.NewReader(made)); err != nil {
+	store, err := s.storeOf(row.Backend)
+	if err != nil {
+		return err
+	}
+	if _, err := store.Put(ctx, key, contentType, bytes.NewReader(made)); err != nil {
 		return err
 	}
 	n, err := s.queries.SetThumbnail(ctx, s.o.BackgroundDB.Single(identity.FromContext(ctx)), dbsqlc.SetThumbnailParams{
@@ -86,7 +90,7 @@ func (s *Service) keepThumbnail(ctx context.Context, row dbsqlc.Upload, made []b
 		return db.Translate(err) // the sweep removes the bytes unless they have a row after all
 	}
 	if n == 0 {
-		return s.o.Store.Delete(ctx, key)
+		return store.Delete(ctx, key)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"strings"
 	"time"
 
@@ -48,8 +49,8 @@ var (
 	ErrIncomplete = fault.New(fault.Invalid, "upload_incomplete", "Nothing has arrived at the signed address yet.")
 	// ErrMismatch says that what was sent is not what was announced.
 	ErrMismatch = fault.New(fault.Invalid, "upload_mismatch", "What was sent differs from what was announced, in size, type or checksum.")
-	// ErrBackend says that the bytes are in a store that this process doesn't use.
-	ErrBackend = blob.ErrUnavailable.Because(errors.New("upload: the file is in another storage than the one that is configured"))
+	// ErrBackend says that the bytes are in a store that this process doesn't have.
+	ErrBackend = blob.ErrUnavailable.Because(errors.New("upload: the file is in a storage that is not configured here"))
 	// ErrLost says that the row of a file that was being sent is gone: deleted by its
 	// owner, or lost by a database that crashed.
 	ErrLost = fault.New(fault.Unavailable, fault.CodeUnavailable, "The upload was interrupted. Send the file again.").After(time.Second)
@@ -83,8 +84,11 @@ const (
 type Options struct {
 	// DB answers requests, BackgroundDB does the jobs' work; DB by default.
 	DB, BackgroundDB *db.DB
-	Store            blob.Store
-	Jobs             Jobs
+	// Store takes new files. Stores are all that are configured, by their names, so that
+	// files in another one stay readable; nil for Store alone.
+	Store  blob.Store
+	Stores map[string]blob.Store
+	Jobs   Jobs
 	// Limit is the most bytes that a file has, Quota those that all files of an account
 	// have together.
 	Limit, Quota int64
@@ -125,6 +129,10 @@ func (o Options) withDefaults() Options {
 	o.BackgroundDB = cmp.Or(o.BackgroundDB, o.DB)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Places, o.PlacesEach = cmp.Or(o.Places, 256), cmp.Or(o.PlacesEach, 64)
+	o.Stores = maps.Clone(o.Stores)
+	if o.Stores == nil {
+		o.Stores = map[string]blob.Store{o.Store.Name(): o.Store}
+	}
 	if len(o.Types) == 0 {
 		o.Types = DefaultTypes()
 	}
@@ -168,6 +176,14 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.area, s.database = "w"+strings.ReplaceAll(own.InstallID.String(), "-", ""), own.Database
 	return s, nil
+}
+
+// storeOf returns the store that a row names, or ErrBackend.
+func (s *Service) storeOf(backend string) (blob.Store, error) {
+	if store, ok := s.o.Stores[backend]; ok {
+		return store, nil
+	}
+	return nil, ErrBackend
 }
 
 // Areas of keys below the installation's own.
