@@ -55,6 +55,7 @@ func Uploads(s UploadService, baseURL string) Resource {
 			u.registerSigned(a)
 			u.registerContent(a)
 		},
+		Routes: u.receiveStaged,
 	}
 }
 

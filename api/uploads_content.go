@@ -10,12 +10,15 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/go-chi/chi/v5"
 
+	"github.com/waypost/waypost/internal/apidoc"
 	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/blob"
 	"github.com/waypost/waypost/internal/fault"
@@ -92,7 +95,6 @@ func (u uploads) registerContent(a huma.API) {
 			return c, nil
 		}), nil
 	})
-	u.registerStaged(a)
 }
 
 // serve answers with what open opens; open also sets the headers that say what it is.
@@ -242,29 +244,24 @@ func fileResponses(what string, named bool) map[string]*huma.Response {
 	}
 }
 
-// stagedInput is what a signed address of this service takes.
-type stagedInput struct {
-	UploadInput
-	transfer
-	Ticket string `query:"ticket" required:"true" maxLength:"200"`
-}
-
-// registerStaged adds where files go whose storage has no signed addresses of its own.
+// receiveStaged is where files go whose storage has no signed addresses of its own.
 // Nobody makes such an address but presign-upload, so the description doesn't show it.
-func (u uploads) registerStaged(a huma.API) {
-	huma.Register(a, access(huma.Operation{
-		OperationID:   "put-upload-content",
-		Method:        http.MethodPut,
-		Path:          "/api/uploads/{id}/content",
-		Summary:       "Send a file to a signed address",
-		DefaultStatus: http.StatusNoContent,
-		Hidden:        true,
-	}, public()), func(ctx context.Context, in *stagedInput) (*struct{}, error) {
-		ctx, end := in.begin(ctx)
+func (u uploads) receiveStaged(r chi.Router) {
+	r.With(apidoc.Describe().Hidden().Middleware).Put("/api/uploads/{id}/content", func(w http.ResponseWriter, r *http.Request) {
+		id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+		if err != nil {
+			httpedge.WriteError(w, r, upload.ErrLink.Because(err))
+			return
+		}
+		t := transfer{r: r, w: w}
+		ctx, end := t.begin(r.Context())
 		defer end()
-		body := in.body(errUploadCut)
-		buffered := bufio.NewReaderSize(body, transferBuffer)
-		return nil, u.s.PutStaged(ctx, in.ID, in.Ticket, in.r.Header.Get("Content-Type"), in.r.ContentLength, buffered)
+		body := bufio.NewReaderSize(t.body(errUploadCut), transferBuffer)
+		if err := u.s.PutStaged(ctx, id, r.URL.Query().Get("ticket"), r.Header.Get("Content-Type"), r.ContentLength, body); err != nil {
+			httpedge.WriteError(w, r, err)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
 	})
 }
 

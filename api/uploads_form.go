@@ -245,7 +245,14 @@ type createdUploadOutput struct {
 var formExample = map[string]any{"file": "Notes on the engine."}
 
 func (u uploads) registerCreate(a huma.API) {
-	huma.Register(a, exported(access(huma.Operation{
+	body := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"multipart/form-data": {
+		Schema: &huma.Schema{
+			Type: huma.TypeObject, Required: []string{"file"}, AdditionalProperties: false,
+			Properties: map[string]*huma.Schema{"file": {Type: huma.TypeString, Format: "binary", Extensions: map[string]any{"contentMediaType": "application/octet-stream"}, Description: "The file, with its name."}},
+		},
+		Example: formExample,
+	}}}
+	huma.Register(a, exported(streamed(access(huma.Operation{
 		OperationID: "create-upload",
 		Method:      http.MethodPost,
 		Path:        "/api/uploads",
@@ -253,14 +260,7 @@ func (u uploads) registerCreate(a huma.API) {
 		Description: "Takes one file as a form's part called `file`, and answers once it is stored durably. The content decides of which type it is; for CSV, Markdown and JSON, which look like plain text, the part's own Content-Type counts. " +
 			"The space is reserved before the bytes come: as much as Content-Length says, or without one as the largest file takes.",
 		DefaultStatus: http.StatusCreated,
-		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"multipart/form-data": {
-			Schema: &huma.Schema{
-				Type: huma.TypeObject, Required: []string{"file"}, AdditionalProperties: false,
-				Properties: map[string]*huma.Schema{"file": {Type: huma.TypeString, Format: "binary", Description: "The file, with its name."}},
-			},
-			Example: formExample,
-		}}},
-	}, signedIn(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable, errNotForm, errForm, errBodySlow, errNoFile),
+	}, signedIn(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable, errNotForm, errForm, errBodySlow, errNoFile), body),
 		export.Variant{Capture: map[string]string{"uploadId": "/data/id"}}), u.create)
 }
 
