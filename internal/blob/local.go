@@ -304,16 +304,16 @@ func (o *localObject) Read(p []byte) (int, error) {
 }
 
 // Move renames the file.
-func (l *Local) Move(_ context.Context, from, to string) error {
+func (l *Local) Move(ctx context.Context, from, to string) error {
 	if err := errors.Join(CheckKey(from), CheckKey(to)); err != nil {
 		return err
 	}
-	if _, err := l.Stat(context.Background(), from); err != nil || from == to {
+	if _, err := l.Stat(ctx, from); err != nil || from == to {
 		return err
 	}
 	err := l.rename(from, to)
-	if absent(err) {
-		return ErrNotFound
+	if _, gone := l.Stat(ctx, from); absent(err) && errors.Is(gone, ErrNotFound) {
+		return ErrNotFound // somebody else was faster
 	}
 	if err == nil {
 		err = l.sync(path.Dir(to))

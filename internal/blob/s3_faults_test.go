@@ -70,7 +70,7 @@ var failures = map[string]failure{
 	"no bucket":    {answer(404, "NoSuchBucket"), `no bucket "files"`, 1, true},
 	"broken off":   {cut, "broke off", 3, true},
 	"no S3 at all": {func(w http.ResponseWriter, _ *http.Request) bool {
-		http.Error(w, "<h1>"+fakeSecretKey, 502)
+		http.Error(w, "<h1>"+fakeSecretKey, http.StatusBadGateway)
 		return true
 	}, "502", 3, false},
 	"never answers": {func(_ http.ResponseWriter, r *http.Request) bool { time.Sleep(2 * impatience); return true }, "doesn't answer", 3, true},
