@@ -114,6 +114,7 @@ func syncAndClose(dir *os.File) error {
 func (*Local) Name() string { return "local" }
 
 // Put writes a temporary file, makes it durable, renames it and makes that durable.
+// If the disk fails at this last step, what was there before is lost, too.
 func (l *Local) Put(ctx context.Context, key, _ string, r io.Reader) (int64, error) {
 	if err := CheckKey(key); err != nil {
 		return 0, err

@@ -213,8 +213,9 @@ func TestAFailureOfTheDiskLeavesNothingAndIsExplained(t *testing.T) {
 	} {
 		for _, at := range []blob.Boundary{blob.Created, blob.Written, blob.Synced, blob.Renamed} {
 			dir := t.TempDir()
+			broken := false
 			s, err := blob.NewLocal(blob.LocalOptions{Dir: dir, Interrupt: func(b blob.Boundary) error {
-				if b == at {
+				if broken && b == at {
 					return failure
 				}
 				return nil
@@ -222,12 +223,21 @@ func TestAFailureOfTheDiskLeavesNothingAndIsExplained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			old := []byte("old")
+			blobtest.Must(t, s, "u/ab/old", old)
+			broken = true
 			n, err := s.Put(t.Context(), "u/ab/abc", "text/plain", strings.NewReader("x"))
 			if n != 0 || !errors.Is(err, blob.ErrUnavailable) || !errors.Is(err, failure) || !strings.Contains(err.Error(), says) {
 				t.Errorf("at %s: Put = %d, %v; want ErrUnavailable that says %q", at, n, err, says)
 			}
 			blobtest.Absent(t, s, "u/ab/abc")
-			if files := tree(t, dir); len(files) != 0 {
+			if at != blob.Renamed {
+				if _, err := s.Put(t.Context(), "u/ab/old", "text/plain", strings.NewReader("x")); !errors.Is(err, failure) {
+					t.Errorf("at %s: Put = %v", at, err)
+				}
+			}
+			blobtest.Holds(t, s, map[string][]byte{"u/ab/old": old})
+			if files := tree(t, dir); len(files) != 1 {
 				t.Errorf("at %s: %v are left", at, files)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -314,6 +315,34 @@ func TestASlowServerIsWaitedFor(t *testing.T) {
 	}
 	if got := blobtest.Read(t, s, "u/ab/abc"); !bytes.Equal(got, content) {
 		t.Error("other bytes came out")
+	}
+}
+
+// A server that takes little at a time, but takes it, is waited for, too.
+func TestASlowReceiverIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	const slow = 2 * time.Second
+	ours, theirs := net.Pipe()
+	c := blob.Impatient(ours, slow)
+	content := blobtest.Bytes(1, 640<<10)
+	var all sync.WaitGroup
+	all.Go(func() {
+		defer c.Close()
+		if n, err := c.Write(content); n != len(content) || err != nil {
+			t.Errorf("Write = %d, %v", n, err)
+		}
+	})
+	var got bytes.Buffer
+	for {
+		n, err := io.CopyN(&got, theirs, 64<<10)
+		if n == 0 || err != nil {
+			break
+		}
+		time.Sleep(slow / 8)
+	}
+	all.Wait()
+	if !bytes.Equal(got.Bytes(), content) {
+		t.Errorf("%d bytes arrived", got.Len())
 	}
 }
 
