@@ -41,6 +41,9 @@ var allowed = map[string][]string{
 	// Layer 2.
 	"internal/queue":         {},
 	"internal/telemetry":     {},
+	"internal/blob":          {"internal/fault", "internal/config"},
+	"internal/blob/blobtest": {"internal/blob"},
+	"internal/blob/s3test":   {"internal/blob"},
 	"internal/mail":          {"internal/text"},
 	"internal/mail/mailtest": {"internal/mail"},
 	"internal/throttle":      {"internal/fault", "internal/identity", "db", "db/dbsqlc"},
@@ -94,6 +97,7 @@ var outside = map[string][]string{
 	"github.com/go-chi/chi/v5":         {"api", "internal/httpedge", "internal/app"},
 	"github.com/riverqueue/river":      {"db", "internal/queue", "internal/jobs"},
 	"github.com/lestrrat-go/jwx/v2":    {"internal/token"},
+	"github.com/minio/minio-go/v7":     {"internal/blob"},
 }
 
 // open are packages of layers 6 to 8 that may import anything below.

@@ -65,7 +65,7 @@ func NewLocal(o LocalOptions) (*Local, error) {
 	if o.Interrupt == nil {
 		o.Interrupt = func(Boundary) error { return nil }
 	}
-	if err := os.MkdirAll(o.Dir, dirMode); err != nil {
+	if err := makeAll(filepath.Clean(o.Dir)); err != nil {
 		return nil, fmt.Errorf("the directory for uploads can't be made: %w", err)
 	}
 	root, err := os.OpenRoot(o.Dir)
@@ -74,29 +74,47 @@ func NewLocal(o LocalOptions) (*Local, error) {
 	}
 	l := &Local{o: o, root: root, durable: make(map[string]bool)}
 	l.buffers.New = func() any { return new([copyBuffer]byte) }
-	if err := syncPath(filepath.Dir(o.Dir)); err != nil {
-		return nil, fmt.Errorf("the directory for uploads can't be made durable: %w", err)
-	}
 	return l, nil
 }
 
-// syncPath makes the entries of a directory outside of the root durable, where it may be read.
-func syncPath(dir string) error {
-	d, err := os.Open(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil // then it isn't ours, and was there before
+// makeAll is os.MkdirAll, durably.
+func makeAll(dir string) error {
+	parent := filepath.Dir(dir)
+	err := os.Mkdir(dir, dirMode)
+	if errors.Is(err, fs.ErrNotExist) && parent != dir {
+		if err := makeAll(parent); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, dirMode)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil // whether it is a directory its user finds out
 	}
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	return d.Sync()
+	d, err := os.Open(parent)
+	if err != nil {
+		return err
+	}
+	return syncAndClose(d)
+}
+
+// syncAndClose makes the entries of a directory durable. File systems that can't do
+// this with directories (EINVAL) need not, as PostgreSQL has it, too.
+func syncAndClose(dir *os.File) error {
+	err := dir.Sync()
+	if errors.Is(err, syscall.EINVAL) {
+		err = nil
+	}
+	return errors.Join(err, dir.Close())
 }
 
 // Name is "local".
 func (*Local) Name() string { return "local" }
 
 // Put writes a temporary file, makes it durable, renames it and makes that durable.
+// If the disk fails at this last step, what was there before is lost, too.
 func (l *Local) Put(ctx context.Context, key, _ string, r io.Reader) (int64, error) {
 	if err := CheckKey(key); err != nil {
 		return 0, err
@@ -239,8 +257,7 @@ func (l *Local) sync(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	return d.Sync()
+	return syncAndClose(d)
 }
 
 // Stat looks at the file.
@@ -304,16 +321,16 @@ func (o *localObject) Read(p []byte) (int, error) {
 }
 
 // Move renames the file.
-func (l *Local) Move(_ context.Context, from, to string) error {
+func (l *Local) Move(ctx context.Context, from, to string) error {
 	if err := errors.Join(CheckKey(from), CheckKey(to)); err != nil {
 		return err
 	}
-	if _, err := l.Stat(context.Background(), from); err != nil || from == to {
+	if _, err := l.Stat(ctx, from); err != nil || from == to {
 		return err
 	}
 	err := l.rename(from, to)
-	if absent(err) {
-		return ErrNotFound
+	if _, gone := l.Stat(ctx, from); absent(err) && errors.Is(gone, ErrNotFound) {
+		return ErrNotFound // somebody else was faster
 	}
 	if err == nil {
 		err = l.sync(path.Dir(to))

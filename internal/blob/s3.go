@@ -3,6 +3,7 @@ package blob
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"encoding/base64"
-
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
@@ -23,6 +22,7 @@ import (
 // Sizes in bytes. S3 takes parts of 5 MiB or more (the last one apart), at most
 // 10,000 of them, and 5 GiB in one request.
 const (
+	smallSize   = 256 << 10 // what is smaller takes less memory than a part
 	partSize    = 5 << 20
 	maxParts    = 10_000
 	maxPut      = 5 << 30
@@ -72,6 +72,7 @@ type S3 struct {
 	o       S3Options
 	host    string
 	core    *minio.Core
+	small   sync.Pool   // *[smallSize]byte
 	buffers sync.Pool   // *[partSize + 1]byte
 	written atomic.Bool // Check has written once
 }
@@ -104,6 +105,7 @@ func NewS3(o S3Options) (*S3, error) {
 		return nil, fmt.Errorf("blob: S3Options: %w", err)
 	}
 	s := &S3{o: o, host: u.Host, core: core}
+	s.small.New = func() any { return new([smallSize]byte) }
 	s.buffers.New = func() any { return new([partSize + 1]byte) }
 	return s, nil
 }

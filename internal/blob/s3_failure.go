@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -32,13 +33,16 @@ func (s *S3) explained(err error) error {
 	said := fmt.Sprintf("the S3 server %s answered %d %s: %s", s.host, r.StatusCode, s.harmless(r.Code), s.harmless(r.Message))
 	switch r.Code {
 	case "":
+		if request, ok := errors.AsType[*url.Error](err); ok {
+			err = request.Err // without the address
+		}
 		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 			return fmt.Errorf("the S3 server %s doesn't answer: %s", s.host, s.harmless(err.Error()))
 		}
 		return fmt.Errorf("the S3 server %s can't be reached or broke off: %s", s.host, s.harmless(err.Error()))
 	case minio.NoSuchBucket:
 		return s.noBucket()
-	case "InvalidAccessKeyId":
+	case "InvalidAccessKeyId", "XAdminUserNotFound": // the latter is Versity's
 		return fmt.Errorf("the S3 server doesn't know WAYPOST_S3_ACCESS_KEY (%s)", said)
 	case "SignatureDoesNotMatch":
 		return fmt.Errorf("WAYPOST_S3_SECRET_KEY is not that of WAYPOST_S3_ACCESS_KEY, or something between changes requests (%s)", said)

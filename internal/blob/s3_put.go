@@ -23,26 +23,40 @@ func (s *S3) Put(ctx context.Context, key, contentType string, r io.Reader) (int
 	if err := CheckKey(key); err != nil {
 		return 0, err
 	}
-	buffer := s.buffers.Get().(*[partSize + 1]byte)
-	defer s.buffers.Put(buffer)
-	n, _, err := readBlock(ctx, r, buffer[:])
-	if err != nil {
-		return 0, err
-	}
-	mark := rand.Text()
 	o := minio.PutObjectOptions{
-		ContentType: contentType, UserMetadata: map[string]string{putMark: mark},
+		ContentType: contentType, UserMetadata: map[string]string{putMark: rand.Text()},
 		DisableContentSha256: true, // of chunks: we give that of the whole
 	}
-	if n > partSize {
-		return s.putParts(ctx, key, o, buffer, r)
+	small := s.small.Get().(*[smallSize]byte)
+	defer s.small.Put(small)
+	n, ended, err := readBlock(ctx, r, small[:])
+	switch {
+	case err != nil:
+		return 0, err
+	case ended:
+		return s.putWhole(ctx, key, o, small[:n])
 	}
-	body := buffer[:n]
-	_, err = s.core.PutObject(ctx, s.o.Bucket, key, bytes.NewReader(body), int64(n), "", digest(body), o)
-	if err != nil && !s.done(ctx, key, mark, err) {
+	buffer := s.buffers.Get().(*[partSize + 1]byte)
+	defer s.buffers.Put(buffer)
+	copy(buffer[:], small[:])
+	m, _, err := readBlock(ctx, r, buffer[n:])
+	switch n += m; {
+	case err != nil:
+		return 0, err
+	case n <= partSize:
+		return s.putWhole(ctx, key, o, buffer[:n])
+	}
+	return s.putParts(ctx, key, o, buffer, r)
+}
+
+// putWhole sends everything in one request.
+func (s *S3) putWhole(ctx context.Context, key string, o minio.PutObjectOptions, body []byte) (int64, error) {
+	size := int64(len(body))
+	_, err := s.core.PutObject(ctx, s.o.Bucket, key, bytes.NewReader(body), size, "", digest(body), o)
+	if err != nil && !s.done(ctx, key, o.UserMetadata[putMark], err) {
 		return 0, s.failed(ctx, err)
 	}
-	return int64(n), nil
+	return size, nil
 }
 
 // putParts sends what is in buffer, which is full, and the rest of r.

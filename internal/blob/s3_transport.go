@@ -2,16 +2,57 @@ package blob
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
+// letGo lets go of a request's body when the request is over. A transport may go on
+// reading after it returned an error, while the same memory is sent again, or is
+// another Put's already.
+type letGo struct{ http.RoundTripper }
+
+func (l letGo) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return l.RoundTripper.RoundTrip(r)
+	}
+	body := &endingBody{ReadCloser: r.Body}
+	defer body.end()
+	own := *r
+	own.Body = body
+	return l.RoundTripper.RoundTrip(&own)
+}
+
+// endingBody is a body in memory that is empty from a moment on. A transport that
+// has not sent all of it then breaks the connection.
+type endingBody struct {
+	mu    sync.Mutex
+	ended bool
+	io.ReadCloser
+}
+
+func (b *endingBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return 0, io.EOF
+	}
+	return b.ReadCloser.Read(p)
+}
+
+func (b *endingBody) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+}
+
 // newTransport makes connections on which nobody may be silent for too long.
 // HTTP/2, which a dialer of our own switches off, would share one connection.
-func newTransport(silence time.Duration) *http.Transport {
+func newTransport(silence time.Duration) http.RoundTripper {
 	dialer := net.Dialer{Timeout: connectTime}
-	return &http.Transport{
+	return letGo{&http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := dialer.DialContext(ctx, network, address)
@@ -24,7 +65,7 @@ func newTransport(silence time.Duration) *http.Transport {
 		MaxIdleConnsPerHost: idleConnections,
 		IdleConnTimeout:     silence,
 		DisableCompression:  true, // the bytes are as they are
-	}
+	}}
 }
 
 const (

@@ -18,7 +18,7 @@ import (
 
 func roundTrips(t *testing.T, s blob.Store) {
 	want := map[string][]byte{}
-	for i, size := range []int{0, 1, 5*mib - 1, 5 * mib, 5*mib + 1, 10 * mib, 17 * mib} {
+	for i, size := range []int{0, 1, 256<<10 - 1, 256 << 10, 256<<10 + 1, 5*mib - 1, 5 * mib, 5*mib + 1, 10 * mib, 17 * mib} {
 		key := blob.Key("u", fmt.Sprintf("%02dab", size%100)) + fmt.Sprint(i)
 		want[key] = Bytes(uint64(i), size)
 		Must(t, s, key, want[key])
@@ -34,7 +34,7 @@ func roundTrips(t *testing.T, s blob.Store) {
 var errBroken = errors.New("the client has gone")
 
 func failingReaders(t *testing.T, s blob.Store) {
-	for _, after := range []int{0, 1, 5 * mib, 5*mib + 1, 11 * mib} {
+	for _, after := range []int{0, 1, 256 << 10, 5 * mib, 5*mib + 1, 11 * mib} {
 		for name, broken := range map[string]error{"own": errBroken, "cut off": io.ErrUnexpectedEOF} {
 			key := fmt.Sprintf("u/ab/%d-%d", after, len(name))
 			n, err := s.Put(t.Context(), key, "text/plain", &Breaking{After: after, Then: func() error { return broken }})
