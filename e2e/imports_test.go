@@ -43,6 +43,9 @@ var allowed = map[string][]string{
 	"internal/queue":         {"internal/fault", "db/where"},
 	"internal/telemetry":     {},
 	"internal/mail":          {"internal/fault", "internal/identity", "internal/seal", "internal/text", "db", "db/dbsqlc", "db/where", "internal/queue"},
+	"internal/blob":          {"internal/fault", "internal/config"},
+	"internal/blob/blobtest": {"internal/blob"},
+	"internal/blob/s3test":   {"internal/blob"},
 	"internal/mail/mailtest": {"internal/mail"},
 	"internal/mail/smtptest": {},
 	"internal/throttle":      {"internal/fault", "internal/identity", "db", "db/dbsqlc"},
@@ -57,6 +60,7 @@ var allowed = map[string][]string{
 	"internal/content":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/page", "db/where", "internal/content/slug", "internal/content/words"},
 	"internal/content/slug":            {},
 	"internal/content/words":           {},
+	"internal/upload":                  {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/fairqueue", "internal/queue", "internal/seal", "internal/audit", "internal/blob"},
 	"internal/webhook":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/groupcommit", "internal/queue", "internal/webhook/signature"},
 	"internal/webhook/signature":       {},
 	"internal/stats":                   {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/groupcommit", "internal/fairqueue", "internal/queue", "internal/site", "internal/stats/accesslog", "internal/stats/client"},
@@ -75,7 +79,7 @@ var allowed = map[string][]string{
 	// Layer 5.
 	"api": {
 		"db/page", "internal/fault", "internal/identity", "internal/text", "internal/httpedge", "internal/apidoc", "internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed",
-		"internal/fairqueue", "internal/groupcommit", "internal/queue", "internal/audit", "internal/account", "internal/account/oauth", "internal/content", "internal/mail", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
+		"internal/fairqueue", "internal/groupcommit", "internal/queue", "internal/audit", "internal/blob", "internal/upload", "internal/account", "internal/account/oauth", "internal/content", "internal/mail", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
 	},
 	"internal/pages": {"internal/fault", "internal/httpedge", "internal/account", "internal/identity"},
 	"internal/jobs":  {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "internal/queue", "internal/audit"},
@@ -96,6 +100,7 @@ var outside = map[string][]string{
 	"github.com/riverqueue/river":      {"db", "internal/queue", "internal/jobs"},
 	"github.com/lestrrat-go/jwx/v2":    {"internal/token"},
 	"github.com/wneessen/go-mail":      {"internal/mail"},
+	"github.com/minio/minio-go/v7":     {"internal/blob"},
 }
 
 // open are packages of layers 6 to 8 that may import anything below.

@@ -32,6 +32,11 @@ var preparations = map[string]func(*testing.T, *world, *request){
 	},
 	"put-blog":    ofBlog,
 	"update-blog": ofBlog,
+	"create-upload": func(_ *testing.T, _ *world, r *request) {
+		r.body, r.header = form("text/plain", "Notes on the engine.")
+	},
+	"complete-upload":      func(t *testing.T, w *world, r *request) { r.params = w.makeStaged(t, "Notes on the engine.", "") },
+	"get-upload-thumbnail": func(t *testing.T, w *world, r *request) { r.params = w.makePicture(t) },
 	"create-user": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"made-%s@example.com"}`, w.next())
 	},
@@ -87,7 +92,9 @@ var preparations = map[string]func(*testing.T, *world, *request){
 }
 
 // ofBlog leaves the slug as it is: that of the example is another's.
-func ofBlog(_ *testing.T, _ *world, r *request) { r.body = []byte(`{"title":"Another title","published":true}`) }
+func ofBlog(_ *testing.T, _ *world, r *request) {
+	r.body = []byte(`{"title":"Another title","published":true}`)
+}
 
 // ofPerson prepares what only somebody with an account has; others name an id
 // that says nothing to them.
@@ -190,15 +197,21 @@ var specials = calls{
 		w.must(t, "DELETE", "/api/users/"+w.idOf(t, p.credentials)["id"], w.credentials[callerAdmin], nil)
 		call(request{name: "nothing to erase", caller: callerAdmin, body: []byte(`{"table":"users","row_id":"nobody"}`)})
 	},
-	"list-blogs":    notSignedIn,
-	"get-blog":      notSignedIn,
-	"create-blog":   specialBlogs,
-	"put-blog":      specialBlogs,
-	"update-blog":   specialBlogs,
-	"create-user":   takenAddress,
-	"register-user": takenAddress,
-	"update-user":   specialUpdates,
-	"put-user":      specialUpdates,
+	"list-blogs":           notSignedIn,
+	"get-blog":             notSignedIn,
+	"create-blog":          specialBlogs,
+	"put-blog":             specialBlogs,
+	"update-blog":          specialBlogs,
+	"create-user":          takenAddress,
+	"register-user":        takenAddress,
+	"update-user":          specialUpdates,
+	"put-user":             specialUpdates,
+	"list-uploads":         specialLists,
+	"create-upload":        specialUploads,
+	"presign-upload":       specialPresigns,
+	"complete-upload":      specialCompletes,
+	"get-upload-content":   specialContents,
+	"get-upload-thumbnail": specialContents,
 	"delete-user": func(t *testing.T, w *world, call func(request) answer) {
 		call(request{name: "the last ADMIN", caller: callerAdmin, params: w.idOf(t, w.credentials[callerAdmin])})
 	},

@@ -39,9 +39,13 @@ type world struct {
 	strictURL string
 	// hastyURL is of the same service, which gives up answers of the statistics soon.
 	hastyURL string
-	db       *db.DB
-	database dbtest.URLs
-	log      *journal
+	// narrowURL is of the same service, which takes files of 1 KiB alone, and 1 KiB of them.
+	narrowURL string
+	files     string // their directory
+	picture   string // the id of an image with a thumbnail, "" before it is needed
+	db        *db.DB
+	database  dbtest.URLs
+	log       *journal
 	// google and github sign in whom they are told to.
 	google, github *oauthtest.Server
 	people         map[string]*person
@@ -60,6 +64,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{log: newJournal(), google: oauthtest.NewOpenID(t, time.Now), github: oauthtest.NewGitHub(t)}
 	w.db, w.database = dbtest.NewWithURL(t)
+	w.files = t.TempDir()
 	var err error
 	// Cheap passwords: what they cost is not what is tested here.
 	cheap := account.PasswordCost{MemoryKiB: 64, Passes: 1, Lanes: 1}
@@ -73,6 +78,7 @@ func newWorld(t *testing.T) *world {
 	w.strictURL = w.compose(t, w.database.App, "WAYPOST_OAUTH_GOOGLE_URL="+w.google.URL, "WAYPOST_REQUIRE_ADMIN_2FA=true",
 		"WAYPOST_KEY_RATE=1", "WAYPOST_ADDRESS_RATE=1")
 	w.hastyURL = w.compose(t, w.database.App, "WAYPOST_STATS_TIMEOUT=50ms")
+	w.narrowURL = w.compose(t, w.database.App, "WAYPOST_UPLOAD_LIMIT=1KiB", "WAYPOST_UPLOAD_QUOTA=1KiB")
 	w.makeCallers(t)
 	return w
 }
@@ -85,7 +91,7 @@ func (w *world) compose(t *testing.T, databaseURL string, settings ...string) st
 		"WAYPOST_OAUTH_GOOGLE_CLIENT_ID="+oauthtest.ClientID, "WAYPOST_OAUTH_GOOGLE_CLIENT_SECRET="+oauthtest.ClientSecret,
 		"WAYPOST_OAUTH_GITHUB_CLIENT_ID="+oauthtest.ClientID, "WAYPOST_OAUTH_GITHUB_CLIENT_SECRET="+oauthtest.ClientSecret,
 		"WAYPOST_OAUTH_GITHUB_URL="+w.github.URL, "WAYPOST_OAUTH_GITHUB_API_URL="+w.github.URL,
-		"WAYPOST_OAUTH_RETURN_URLS="+clientURL,
+		"WAYPOST_OAUTH_RETURN_URLS="+clientURL, "WAYPOST_UPLOAD_DIR="+w.files,
 	), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -323,6 +329,7 @@ func (w *world) fixture(t *testing.T, path string) (map[string]string, bool) {
 		"/api/admin/sites/{id}":        w.makeSite,
 		"/api/admin/mails/{id}":        func(t *testing.T) map[string]string { return w.makeMail(t, "mailed-"+w.next(), "test", "sent") },
 		"/api/blogs/{id}":              w.makeBlog,
+		"/api/uploads/{id}":            func(t *testing.T) map[string]string { return w.makeUpload(t, "text/plain", "Notes on the engine.") },
 		"/api/users/{id}":              func(t *testing.T) map[string]string { _, ids := w.makeUser(t); return ids },
 	} {
 		if strings.HasPrefix(path, prefix) {

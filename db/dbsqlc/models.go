@@ -470,6 +470,33 @@ type TotpFactor struct {
 	ConfirmedAt *time.Time
 }
 
+type Upload struct {
+	ID            int64
+	OwnerID       int64
+	Filename      string
+	ContentType   string
+	Size          int64
+	Sha256        []byte
+	Status        string
+	Width         *int32
+	Height        *int32
+	Backend       string
+	Key           string
+	StagingKey    *string
+	Held          int64
+	ExpiresAt     *time.Time
+	ClaimedUntil  *time.Time
+	ThumbnailKey  *string
+	ThumbnailType *string
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}
+
+type UploadUsage struct {
+	OwnerID int64
+	Bytes   int64
+}
+
 type User struct {
 	ID              int64
 	FirstName       string

@@ -42,6 +42,7 @@ var figures = []figure{
 	{"start", "start to ready on an existing database, memory when idle, size of the binary", startFigure},
 	{"stats-open-day", "each stats endpoint over a day that goes on", openDayFigure},
 	{"login-timing", "a sign-in with a wrong password, against one with an unknown address", loginTimingFigure},
+	{"uploads", "uploads/s and downloads/s of 1 MiB and 64 KiB files, against net/http to a file with fsync of file and directory, and from a file", uploadsFigure},
 	{"docs", "GET /docs/openapi.json, against net/http serving the same bytes", docsFigure},
 }
 
@@ -54,6 +55,7 @@ type sizes struct {
 	collect  time.Duration
 	webhooks time.Duration
 	docs     time.Duration
+	uploads  time.Duration
 	explains bool
 	overload time.Duration
 	// neighbours is how long questions are asked beside deliveries and hits.
@@ -79,6 +81,7 @@ func main() {
 	flag.DurationVar(&s.collect, "collect", 10*time.Second, "how long hits are collected in each round")
 	flag.DurationVar(&s.webhooks, "webhooks", 8*time.Second, "how long webhooks are delivered in each round")
 	flag.DurationVar(&s.docs, "docs", 2*time.Second, "how long the description is requested in each round")
+	flag.DurationVar(&s.uploads, "uploads", 3*time.Second, "how long files are sent and read in each round")
 	flag.DurationVar(&s.overload, "overload", 5*time.Minute, "how long too many webhooks are delivered")
 	flag.DurationVar(&s.neighbours, "neighbours", time.Minute, "how long questions are asked beside deliveries and hits")
 	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks or events")
@@ -112,6 +115,9 @@ func runAnother(ctx context.Context) (bool, error) {
 	}
 	if dir := os.Getenv(envPlain); dir != "" {
 		return true, runPlain(ctx, dir)
+	}
+	if dir := os.Getenv(envFiles); dir != "" {
+		return true, runFiles(ctx, dir)
 	}
 	return false, nil
 }

@@ -49,6 +49,8 @@ func periodic(s *Services) []jobs.Periodic {
 			Every: time.Hour, Timeout: 6 * time.Hour, Run: changesNothing(s.Audit.VerifyDaily)},
 		{Name: "audit.empty", Description: "Empties audit entries whose retention is over.",
 			Every: time.Hour, Run: s.Audit.Empty},
+		{Name: "uploads.sweep", Description: "Removes files that never arrived whole, and bytes that belong to no file.",
+			Every: time.Hour, Timeout: 30 * time.Minute, Run: s.Uploads.Sweep},
 		{Name: "sites.sweep_erasures", Description: "Goes on with the erasure of deleted sites whose job was lost.",
 			Every: 10 * time.Minute, Run: s.Eraser.Sweep},
 	}
@@ -77,5 +79,9 @@ func workers(s *Services) []jobs.Worker {
 		// Enough for a day of tens of millions of events.
 		jobs.Work(s.Rollups.Seal, jobs.Limits{Timeout: 30 * time.Minute}),
 		jobs.Work(s.Eraser.Work, jobs.Limits{}),
+		// What is left after the last attempt, the sweep removes.
+		jobs.Work(s.Uploads.Remove, jobs.Limits{}),
+		// What fails there is the storage: an image that can't be decoded is no failure.
+		jobs.Work(s.Uploads.MakeThumbnail, jobs.Limits{Timeout: 5 * time.Minute, Attempts: 12}),
 	}
 }

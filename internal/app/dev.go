@@ -93,6 +93,11 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 	if c.GeoIPDatabase == "" {
 		c.GeoIPDatabase = devCountries(c.DataDir)
 	}
+	if c.Uploads.Dir == "" {
+		if c.Uploads.Dir, err = filepath.Abs(filepath.Join(c.DataDir, "uploads")); err != nil {
+			return err
+		}
+	}
 	a, err := New(ctx, Options{
 		Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, Extensions: o.Extensions,
 		LookupSecret: func(name string) string { return cmp.Or(o.LookupEnv(name), env.get(name)) },

@@ -23,6 +23,7 @@ func resources(c config.Config, s *Services, providers []webhook.Registration, c
 		api.Users(s.Accounts),
 		api.Posts(s.Content),
 		api.Blogs(s.Content),
+		api.Uploads(s.Uploads, baseURL(c)),
 		webhooks,
 		api.Statistics(s.Stats, api.Collection{
 			Sites: s.Sites, Collector: s.Ingester, Batches: s.Ingester,
@@ -71,6 +72,7 @@ func (a *App) condition() api.Condition {
 			{Name: "audit", Tell: a.auditState},
 			{Name: "mail", Tell: func(ctx context.Context) string { return a.services.Mails.State(ctx, ready) }},
 			{Name: "search", Tell: a.searchState},
+			{Name: "storage", Tell: a.storage.tell},
 		},
 		JobFailures: func() map[string]api.JobFailure {
 			list := make(map[string]api.JobFailure)

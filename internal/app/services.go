@@ -21,6 +21,7 @@ import (
 	"github.com/waypost/waypost/internal/stats"
 	"github.com/waypost/waypost/internal/stats/country"
 	"github.com/waypost/waypost/internal/token"
+	"github.com/waypost/waypost/internal/upload"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
@@ -47,6 +48,7 @@ type Services struct {
 	Alerts   *webhook.Alerts
 	Mails    *mail.Outbox
 	Ingester *stats.Ingester
+	Uploads  *upload.Service
 
 	closers closers
 }
@@ -145,6 +147,9 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 		o.Logger.ErrorContext(ctx, "the secret keys can't decrypt some two-factor secrets; their accounts need a recovery code", "error", err)
 	}
 	if err := s.openWebhooks(o, registry, metrics); err != nil {
+		return err
+	}
+	if err := s.openUploads(ctx, o); err != nil {
 		return err
 	}
 	s.Ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.Areas.Collection, Sites: s.Sites, Country: s.Countries.Lookup})

@@ -45,6 +45,7 @@ type Config struct {
 	OAuth    OAuth
 	Mail     Mail
 	Webhooks Webhooks
+	Uploads  Uploads
 	Audit    Audit
 	Docs     Docs
 	Dev      Dev
@@ -129,7 +130,7 @@ func (c Config) ServeErrors() []string {
 	if c.SecretKeyPrevious != "" && len(c.SecretKeyPrevious) < minSecretKey {
 		missing = append(missing, "WAYPOST_SECRET_KEY_PREVIOUS is shorter than any key that was ever accepted")
 	}
-	return missing
+	return append(missing, c.Uploads.serveErrors()...)
 }
 
 // OwnerURL is the connection string for migrations.

@@ -40,13 +40,16 @@ const (
 	cancelGrace = 5 * time.Second
 	// mailWorkers are few: mail servers limit the connections of one client.
 	mailWorkers = 4
+	// thumbnailWorkers decode images: one image at a time is all the memory that there
+	// is for it.
+	thumbnailWorkers = 1
 )
 
 // queues are the queues that a process works, and by how many workers each.
 func queues() map[string]river.QueueConfig {
 	return map[string]river.QueueConfig{
 		river.QueueDefault: {MaxWorkers: workers}, queue.Webhooks: {MaxWorkers: webhookWorkers}, queue.Rollups: {MaxWorkers: rollupWorkers},
-		queue.Mails: {MaxWorkers: mailWorkers},
+		queue.Mails: {MaxWorkers: mailWorkers}, queue.Thumbnails: {MaxWorkers: thumbnailWorkers},
 	}
 }
 

@@ -59,6 +59,9 @@ const Webhooks = "webhooks"
 // Rollups is the lane of jobs that count whole days anew.
 const Rollups = "rollups"
 
+// Thumbnails is the lane of jobs that decode images: each takes much memory.
+const Thumbnails = "thumbnails"
+
 // InsertUnique adds jobs to a lane. It leaves out a job when one with the same
 // arguments already waits or runs there.
 func (q *Queue) InsertUnique(ctx context.Context, tx pgx.Tx, lane string, jobs []Job) error {
