@@ -32,6 +32,9 @@ var preparations = map[string]func(*testing.T, *world, *request){
 	"register-user": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"self-%s@example.com","password":%q}`, w.next(), adminPassword)
 	},
+	"resume-queue": func(t *testing.T, w *world, r *request) {
+		w.behind(t, `update river_queue set paused_at = now() where name = $1`, r.params["name"])
+	},
 	"change-password": func(_ *testing.T, _ *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"current_password":%q,"new_password":%q}`, adminPassword, adminPassword)
 	},
@@ -173,6 +176,15 @@ var specials = calls{
 		// Nobody but the one ADMIN: others see what becomes of the last.
 		w.must(t, "DELETE", "/api/users/"+w.idOf(t, p.credentials)["id"], w.credentials[callerAdmin], nil)
 		call(request{name: "nothing to erase", caller: callerAdmin, body: []byte(`{"table":"users","row_id":"nobody"}`)})
+	},
+	"retry-job": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a running job", caller: callerAdmin, params: w.makeJob(t, "running")})
+	},
+	"cancel-job": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a running job", caller: callerAdmin, params: w.makeJob(t, "running")})
+	},
+	"delete-job": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a running job", caller: callerAdmin, params: w.makeJob(t, "running")})
 	},
 	"create-user":   takenAddress,
 	"register-user": takenAddress,
