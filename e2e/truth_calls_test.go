@@ -46,6 +46,9 @@ var preparations = map[string]func(*testing.T, *world, *request){
 	"send-test-mail": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"to":"tested-%s@example.com"}`, w.next())
 	},
+	"resume-queue": func(t *testing.T, w *world, r *request) {
+		w.behind(t, `update river_queue set paused_at = now() where name = $1`, r.params["name"])
+	},
 	"change-password": func(_ *testing.T, _ *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"current_password":%q,"new_password":%q}`, adminPassword, adminPassword)
 	},
@@ -212,6 +215,15 @@ var specials = calls{
 	"complete-upload":      specialCompletes,
 	"get-upload-content":   specialContents,
 	"get-upload-thumbnail": specialContents,
+	"retry-job": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a running job", caller: callerAdmin, params: w.makeJob(t, "running")})
+	},
+	"cancel-job": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a running job", caller: callerAdmin, params: w.makeJob(t, "running")})
+	},
+	"delete-job": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a running job", caller: callerAdmin, params: w.makeJob(t, "running")})
+	},
 	"delete-user": func(t *testing.T, w *world, call func(request) answer) {
 		call(request{name: "the last ADMIN", caller: callerAdmin, params: w.idOf(t, w.credentials[callerAdmin])})
 	},

@@ -292,6 +292,26 @@ func (w *world) makeSite(t *testing.T) map[string]string {
 	return map[string]string{"id": made.ID.String(), "kid": key.ID.String()}
 }
 
+// makeQueue makes a queue that nobody works.
+func (w *world) makeQueue(t *testing.T) string {
+	t.Helper()
+	name := "queue-" + w.next()
+	w.behind(t, `insert into river_queue (name, created_at, updated_at) values ($1, now(), now())`, name)
+	return name
+}
+
+// makeJob makes a job in such a queue.
+func (w *world) makeJob(t *testing.T, state string) map[string]string {
+	t.Helper()
+	queue := w.makeQueue(t)
+	w.behind(t, `insert into river_job (state, kind, args, queue, max_attempts, attempt, attempted_at, finalized_at, errors)
+		values ($1::text::river_job_state, 'test', '{}', $2, 1, 1, now(), case when $1::text = 'discarded' then now() end,
+			array['{"at": "2026-01-02T15:04:05Z", "attempt": 1, "error": "no", "trace": ""}'::jsonb])`, state, queue)
+	var found struct{ Data []struct{ ID jsonNumber } }
+	w.must(t, "GET", "/api/admin/jobs?queue="+queue, w.credentials[callerAdmin], nil).into(t, &found)
+	return map[string]string{"id": found.Data[0].ID.String()}
+}
+
 // newestEntry is of the audit log. Verifying seals first, so there are entries as soon
 // as there are callers.
 func (w *world) newestEntry(t *testing.T) map[string]string {
@@ -330,7 +350,12 @@ func (w *world) fixture(t *testing.T, path string) (map[string]string, bool) {
 		"/api/admin/mails/{id}":        func(t *testing.T) map[string]string { return w.makeMail(t, "mailed-"+w.next(), "test", "sent") },
 		"/api/blogs/{id}":              w.makeBlog,
 		"/api/uploads/{id}":            func(t *testing.T) map[string]string { return w.makeUpload(t, "text/plain", "Notes on the engine.") },
-		"/api/users/{id}":              func(t *testing.T) map[string]string { _, ids := w.makeUser(t); return ids },
+		"/api/admin/jobs/{id}":         func(t *testing.T) map[string]string { return w.makeJob(t, "discarded") },
+		"/api/admin/queues/{name}":     func(t *testing.T) map[string]string { return map[string]string{"name": w.makeQueue(t)} },
+		"/api/admin/cron/{name}": func(*testing.T) map[string]string {
+			return map[string]string{"name": "accounts.sweep"}
+		},
+		"/api/users/{id}": func(t *testing.T) map[string]string { _, ids := w.makeUser(t); return ids },
 	} {
 		if strings.HasPrefix(path, prefix) {
 			return make(t), true

@@ -26,9 +26,11 @@ func (cronJob) InsertOpts() river.InsertOpts { return river.InsertOpts{MaxAttemp
 
 const (
 	// A task that this program doesn't have may be another version's, beside this one
-	// during an upgrade: its job is left to the others for a while.
-	leaveFor   = time.Minute
-	leaveAgain = 2 * time.Second
+	// during an upgrade: its job is left to the others for a while. leaveAgain is above
+	// River's interval for looking for scheduled jobs: what is put off for less comes back
+	// to the same process more often than not.
+	leaveFor   = 2 * time.Minute
+	leaveAgain = 6 * time.Second
 )
 
 type cronWorker struct {

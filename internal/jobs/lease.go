@@ -120,14 +120,16 @@ func (l *lease) lost() {
 
 // stop lets the lease end. Jobs that still run are others' to take, after a while; with
 // none left, nobody needs to look for them.
-func (l *lease) stop(ctx context.Context, jobsLeft bool) error {
+func (l *lease) stop(ctx context.Context, jobsLeft bool) {
 	close(l.quit)
 	l.renewal.Wait()
 	l.timer.Stop()
 	if jobsLeft {
-		return nil
+		return
 	}
-	return l.queries.DeleteJobRunner(ctx, l.db.Direct(), l.id)
+	if err := l.queries.DeleteJobRunner(ctx, l.db.Direct(), l.id); err != nil {
+		l.logger.DebugContext(ctx, "the lease on jobs could not be given back, and runs out by itself", "error", err)
+	}
 }
 
 // bind returns the context of a job that ends when the lease is lost.

@@ -165,7 +165,8 @@ func (r *Runner) Start(ctx context.Context) error {
 	r.watching.Go(func() { r.failures.watch(ends) })
 	if err := r.client.Start(context.WithoutCancel(ctx)); err != nil {
 		r.unwatch()
-		return errors.Join(fmt.Errorf("jobs: %w", err), r.lease.stop(ctx, false))
+		r.lease.stop(ctx, false)
+		return fmt.Errorf("jobs: %w", err)
 	}
 	r.running.Store(true)
 	// Last: what is due is inserted when there is somebody to work it.
@@ -207,9 +208,7 @@ func (r *Runner) Stop(ctx context.Context) error {
 	r.own.wait(grace)
 	r.unwatch()
 	r.watching.Wait()
-	if ended := r.lease.stop(grace, err != nil); err == nil {
-		err = ended
-	}
+	r.lease.stop(grace, err != nil)
 	if err != nil {
 		return fmt.Errorf("jobs: stop: %w", err)
 	}
