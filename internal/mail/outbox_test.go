@@ -186,6 +186,46 @@ func TestACrashSendsAtMostOnceMoreWithTheSameMessageID(t *testing.T) {
 	}
 }
 
+// panicking is a Transport with a defect.
+type panicking struct{}
+
+func (panicking) Deliver(context.Context, mail.Envelope) error { panic("index out of range") }
+
+func TestATransportThatPanicsIsAFailedAttempt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *mail.Options) { o.Transport = panicking{} })
+	id := f.put(t, anonymous(mail.NewSignIn))
+	if err := f.Work(t.Context(), mail.SendJob{ID: id}); err == nil || f.find(t, id).Status != mail.Queued {
+		t.Errorf("%v, %+v", err, f.find(t, id))
+	}
+}
+
+// hanging is a Transport whose server never answers.
+type hanging struct{ reached chan struct{} }
+
+func (h hanging) Deliver(context.Context, mail.Envelope) error {
+	close(h.reached)
+	select {}
+}
+
+func TestAStopDoesNotWaitForAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	h := hanging{make(chan struct{})}
+	f := newFixture(t, func(o *mail.Options) { o.Transport = h })
+	id := f.put(t, anonymous(mail.NewSignIn))
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		<-h.reached
+		stop()
+	}()
+	if err := f.Work(ctx, mail.SendJob{ID: id}); err == nil {
+		t.Error("sent")
+	}
+	if m := f.find(t, id); m.Status != mail.Queued || !strings.Contains(m.Error, "broken off") {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestTwoInstancesSendAMailOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
