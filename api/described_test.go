@@ -17,7 +17,7 @@ func unmanned(t *testing.T) []api.Resource {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []api.Resource{webhooks, api.Statistics(nil, api.Collection{}), api.Sites(nil, nil, nil), api.Audit(nil, nil), api.Service(baseURL, "/docs", api.Condition{})}
+	return []api.Resource{webhooks, api.Statistics(nil, api.Collection{}), api.Sites(nil, nil, nil), api.Mails(nil), api.Audit(nil, nil), api.Service(baseURL, "/docs", api.Condition{})}
 }
 
 // described is the description of all resources.

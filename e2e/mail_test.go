@@ -82,7 +82,7 @@ func mailsOf(t *testing.T, p *process, token, query string) []struct {
 	return list.Data
 }
 
-func TestMailsReallyLeaveAndTheirLinksWork(t *testing.T) {
+func TestCase36And60MailsReallyLeaveAndTheirLinksWork(t *testing.T) {
 	t.Parallel()
 	sink := smtptest.Start(t, smtptest.Options{Username: "waypost", Password: "Pl4ntedSMTPPassword"})
 	urls := dbtest.NewURL(t)

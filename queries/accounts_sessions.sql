@@ -21,6 +21,12 @@ select exists (
     select 1 from auth_sessions where user_id = @user_id and address = @address and created_at > @since
 )::bool;
 
+-- name: SignedInWith :one
+-- Whether a session that is kept was opened from exactly that address with that program.
+select exists (
+    select 1 from auth_sessions where user_id = @user_id and address = @address and user_agent = @user_agent
+)::bool;
+
 -- name: ListSignInPlaces :many
 -- From where and with what an account signed in, as far as its sessions are kept.
 select address, user_agent from auth_sessions where user_id = @user_id

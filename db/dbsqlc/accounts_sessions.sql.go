@@ -300,6 +300,20 @@ func (q *Queries) SignedInFrom(ctx context.Context, db DBTX, userID int64, addre
 	return column_1, err
 }
 
+const signedInWith = `-- name: SignedInWith :one
+select exists (
+    select 1 from auth_sessions where user_id = $1 and address = $2 and user_agent = $3
+)::bool
+`
+
+// Whether a session that is kept was opened from exactly that address with that program.
+func (q *Queries) SignedInWith(ctx context.Context, db DBTX, userID int64, address string, userAgent string) (bool, error) {
+	row := db.QueryRow(ctx, signedInWith, userID, address, userAgent)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const spendRefreshToken = `-- name: SpendRefreshToken :one
 update refresh_tokens r set used_at = $1
 from auth_sessions s, users u

@@ -53,13 +53,18 @@ func (s *Service) isUnseen(ctx context.Context, tx pgx.Tx, userID int64, edge id
 	if s.o.Mail == nil || !edge.Address.IsValid() && edge.UserAgent == "" {
 		return false, nil
 	}
+	address, network, device := "", "", deviceOf(edge.UserAgent)
+	if edge.Address.IsValid() {
+		address, network = edge.Address.String(), networkOf(edge.Address)
+	}
+	// Most sign-ins are from where the last one was, and cost no more than this.
+	same, err := s.queries.SignedInWith(ctx, tx, userID, address, edge.UserAgent)
+	if err != nil || same {
+		return false, err
+	}
 	places, err := s.queries.ListSignInPlaces(ctx, tx, userID, maxPlaces)
 	if err != nil || len(places) == 0 {
 		return false, err
-	}
-	network, device := "", deviceOf(edge.UserAgent)
-	if edge.Address.IsValid() {
-		network = networkOf(edge.Address)
 	}
 	for _, p := range places {
 		known := ""

@@ -131,10 +131,30 @@ func (b *Outbox) deliver(ctx context.Context, row dbsqlc.Mail) error {
 	if s.Code != "" {
 		content = content.revealed(s.Code)
 	}
-	err = b.o.Transport.Deliver(ctx, Envelope{
+	e := Envelope{
 		Content: content, Kind: Kind(row.Template), To: row.Recipient, MessageID: row.MessageID, Date: row.QueuedAt, Link: s.Link,
-	})
-	return without(err, s.Code)
+	}
+	return without(b.handOver(ctx, e), s.Code)
+}
+
+// handOver is the transport's Deliver, except that it does not wait for a server that
+// hangs when the process stops: then nobody knows whether the mail was taken over.
+func (b *Outbox) handOver(ctx context.Context, e Envelope) error {
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if v := recover(); v != nil { // a library that a server's answer surprised
+				done <- fmt.Errorf("panic: %v", v)
+			}
+		}()
+		done <- b.o.Transport.Deliver(ctx, e)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("broken off: %w", context.Cause(ctx))
+	}
 }
 
 // without returns err as text for operators, that has no secret in it: a server may

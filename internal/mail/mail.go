@@ -5,7 +5,6 @@ package mail
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -62,17 +61,6 @@ const (
 	Test             Kind = "test"
 )
 
-// Kinds returns every kind.
-func Kinds() []Kind {
-	return []Kind{
-		VerifyEmail, ResetPassword, SetPassword, NewSignIn, PasswordChanged, EmailChanged, TwoFactorChanged,
-		TokenCreated, IdentityChanged, AlertKind, Test,
-	}
-}
-
-// Valid reports whether k is one of Kinds.
-func (k Kind) Valid() bool { return slices.Contains(Kinds(), k) }
-
 // Linked reports whether mails of that kind have a secret link.
 func (k Kind) Linked() bool { return k == VerifyEmail || k == ResetPassword || k == SetPassword }
 
@@ -106,6 +94,3 @@ const (
 	Failed     Status = "failed"
 	Suppressed Status = "suppressed"
 )
-
-// Statuses returns every state.
-func Statuses() []Status { return []Status{Queued, Sent, Failed, Suppressed} }

@@ -36,7 +36,7 @@ func message(kind mail.Kind) mail.Message {
 	return m
 }
 
-func TestEveryKindHasATextThatAddressesThePerson(t *testing.T) {
+func TestCase50EveryKindHasATextInWhichANameIsNoTemplate(t *testing.T) {
 	t.Parallel()
 	for _, kind := range mail.Kinds() {
 		c, err := composer(t).Compose(message(kind))
@@ -102,7 +102,7 @@ func TestMailsLinkToTheServiceAloneAndLoadNothing(t *testing.T) {
 	}
 }
 
-func TestALinkOutOfTheServiceIsNeverMailed(t *testing.T) { // abuse case 60
+func TestCase60ALinkOutOfTheServiceIsNeverMailed(t *testing.T) {
 	t.Parallel()
 	for _, link := range []string{"https://evil.example/x?token=wpml_pl4nted", base + ".evil.example/?token=wpml_pl4nted", "", base + "/x?token=another"} {
 		m := message(mail.ResetPassword)

@@ -3,6 +3,7 @@ package mail
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -12,8 +13,10 @@ import (
 
 // urlLike matches what mail programs, or their readers, take for an address of a page
 // or of a mailbox: a scheme, www., a domain with a top-level domain of two letters or
-// more, an IPv4 address, an @.
-var urlLike = regexp.MustCompile(`(?i)://|//|\\\\|www\.|(mailto|javascript|data|tel|sms):|@|[\p{L}\p{N}_-]\.(\p{L}{2,}|xn--)|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
+// more, an IPv4 address, an @. It is compiled when the first mail is written.
+var urlLike = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)://|//|\\\\|www\.|(mailto|javascript|data|tel|sms):|@|[\p{L}\p{N}_-]\.(\p{L}{2,}|xn--)|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
+})
 
 // fullStops are other characters that browsers take for the dot of a domain.
 var fullStops = strings.NewReplacer("\u3002", ".", "\uff0e", ".", "\uff61", ".", "\u2024", ".")
@@ -32,7 +35,7 @@ func Presentable(s string) bool {
 		}
 		return r
 	}, norm.NFKD.String(fullStops.Replace(s)))
-	return !urlLike.MatchString(fullStops.Replace(plain))
+	return !urlLike().MatchString(fullStops.Replace(plain))
 }
 
 // presentableOr is s if it may stand in a mail, else otherwise.

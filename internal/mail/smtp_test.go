@@ -70,7 +70,7 @@ func TestAMailIsAlternativesOfTextAndHTMLWithTheHeadersOfAProgram(t *testing.T) 
 	}
 }
 
-func TestHostileSubjectsAddNoHeader(t *testing.T) { // abuse case 49
+func TestCase49HostileSubjectsAndAddressesAddNoHeader(t *testing.T) {
 	t.Parallel()
 	sink := smtptest.Start(t, smtptest.Options{})
 	e := envelope()
