@@ -84,7 +84,9 @@ var preparations = map[string]func(*testing.T, *world, *request){
 }
 
 // ofBlog leaves the slug as it is: that of the example is another's.
-func ofBlog(_ *testing.T, _ *world, r *request) { r.body = []byte(`{"title":"Another title","published":true}`) }
+func ofBlog(_ *testing.T, _ *world, r *request) {
+	r.body = []byte(`{"title":"Another title","published":true}`)
+}
 
 // ofPerson prepares what only somebody with an account has; others name an id
 // that says nothing to them.
