@@ -204,7 +204,6 @@ func (w *world) fillPosts(ctx context.Context) error {
 		`alter table posts enable always trigger audit_truncate`,
 		`vacuum analyze posts`,
 		`vacuum analyze post_words`,
-		`checkpoint`,
 	} {
 		if _, err := w.owner.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("%s: %w", sql, err)

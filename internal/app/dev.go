@@ -123,13 +123,16 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 // seed completes the demo data and env. A value from the environment wins over
 // the one of an earlier run, and that over a made-up one.
 func seed(ctx context.Context, c config.Config, s *Services, providers []webhook.Registration, env *devEnv, o DevOptions) error {
-	used := demo.ServicesUsed{Accounts: s.Accounts, Sites: s.Sites, Importer: s.Importer}
+	used := demo.ServicesUsed{Accounts: s.Accounts, Content: s.Content, Sites: s.Sites, Importer: s.Importer}
 	known := env.get(envAdminPassword)
 	env.set(envURL, c.URL)
 	env.choose(envAdminEmail, c.Dev.AdminEmail, func() string { return "admin@waypost.example" })
 	env.choose(envAdminPassword, c.Dev.AdminPassword, rand.Text)
 	if err := demo.Admin(ctx, used, env.get(envAdminEmail), env.get(envAdminPassword), known != env.get(envAdminPassword)); err != nil {
 		return fmt.Errorf("seed the administrator: %w", err)
+	}
+	if err := demo.Content(ctx, used, env.get(envAdminEmail)); err != nil {
+		return fmt.Errorf("seed posts and blogs: %w", err)
 	}
 	if err := seedSite(ctx, c, used, env, o.Log); err != nil {
 		return err

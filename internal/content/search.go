@@ -97,10 +97,11 @@ type estimate struct {
 // estimate counts in the rows that the first walk looked at.
 func (s *Service) estimate(ctx context.Context, t table, sel selection, o page.Order) (estimate, error) {
 	c := where.New()
-	from := t.inOrder(c, sel, o, s.sampleRows)
+	// The words of a row are looked up once, for all terms.
+	from := t.inOrder(c, sel, o, s.sampleRows) + " left join lateral (select w.words from " + t.words + " w where w.id = o.id offset 0) w on true"
 	var flags []string
 	for i := range sel.query {
-		flags = append(flags, t.has(c, sel.query.Term(i)))
+		flags = append(flags, "coalesce(w.words @@ "+c.Arg(sel.query.Term(i))+"::tsquery, false)")
 	}
 	for _, one := range sel.others {
 		flags = append(flags, t.meets(c, []condition{one}))
