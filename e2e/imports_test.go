@@ -49,8 +49,6 @@ var allowed = map[string][]string{
 	"internal/throttle":      {"internal/fault", "internal/identity", "db", "db/dbsqlc"},
 	"internal/token":         {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc"},
 	"internal/audit":         {"internal/fault", "internal/identity", "internal/seal", "db", "db/dbsqlc", "db/where"},
-	"internal/blob":          {"internal/config", "internal/fault"},
-	"internal/blob/blobtest": {"internal/blob", "internal/fault"},
 	"internal/site":          {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc"},
 	// Layer 3.
 	"internal/account":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/fairqueue", "internal/queue", "internal/mail", "internal/throttle", "internal/token", "internal/seal", "internal/account/commonpassword", "internal/account/oauth", "internal/audit"},

@@ -43,9 +43,9 @@ type world struct {
 	narrowURL string
 	files     string // their directory
 	picture   string // the id of an image with a thumbnail, "" before it is needed
-	db       *db.DB
-	database dbtest.URLs
-	log      *journal
+	db        *db.DB
+	database  dbtest.URLs
+	log       *journal
 	// google and github sign in whom they are told to.
 	google, github *oauthtest.Server
 	people         map[string]*person
