@@ -10,6 +10,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -18,6 +19,7 @@ import (
 	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/blob"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/httpedge"
 	"github.com/waypost/waypost/internal/upload"
 )
 
@@ -31,6 +33,10 @@ const (
 	maxFrame = 16 << 10
 	// transferBuffer is how much is read at once.
 	transferBuffer = 64 << 10
+	// lingerTime and lingerBytes are how much is still read from a sender who was answered
+	// before the end, for one whose connection is closed may never read the answer.
+	lingerTime  = 2 * time.Second
+	lingerBytes = 32 << 20
 	// answerTime is what the client has to take an answer without a file.
 	answerTime = 30 * time.Second
 )
@@ -70,6 +76,28 @@ func (t *transfer) begin(ctx context.Context) (context.Context, func()) {
 		_ = control.SetReadDeadline(time.Time{})
 		_ = control.SetWriteDeadline(time.Now().Add(answerTime))
 	}
+}
+
+// linger sends the answer of an operation that reads its body by itself, and reads on
+// for a while if it came before the body's end.
+func linger(ctx huma.Context, next func(huma.Context)) {
+	if ctx.Operation().Metadata[streamedKey] == nil {
+		next(ctx)
+		return
+	}
+	r, w := humachi.Unwrap(ctx)
+	w = httpedge.Uncompressed(w) // which would keep the answer until the end
+	control := http.NewResponseController(w)
+	_ = control.EnableFullDuplex() // else the server itself reads on, before it answers
+	held := &heldAnswer{ResponseWriter: w, status: http.StatusOK}
+	next(huma.WithContext(humachi.NewContext(ctx.Operation(), r, held), ctx.Context()))
+	// With its length, so that it is whole for the client while the sender still sends.
+	w.Header().Set("Content-Length", strconv.Itoa(held.body.Len()))
+	w.WriteHeader(held.status)
+	_, _ = w.Write(held.body.Bytes()) // the client is gone when this fails
+	_ = control.Flush()
+	_ = control.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.CopyN(io.Discard, r.Body, lingerBytes)
 }
 
 // steadyBody is a body whose sender must bring stallBytes in each stall, and else is cut

@@ -62,7 +62,7 @@ func uploadsFigure(ctx context.Context, w *world) error {
 	}
 	for _, s := range uploadSizes {
 		file := make([]byte, s.bytes)
-		_, _ = rand.Read(file)                  // never fails
+		_, _ = rand.Read(file)                   // never fails
 		copy(file, "PK\x03\x04\x14\x00\x00\x00") // a ZIP, as far as its first bytes tell
 		form, formType := formOf(file)
 		up := exchangeOf{
