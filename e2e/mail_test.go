@@ -134,7 +134,9 @@ func TestCase36And60MailsReallyLeaveAndTheirLinksWork(t *testing.T) {
 	post("/api/auth/password/forgot", `{"email":"ada@example.com"}`, 200)
 	first := p.awaitMail(t, sink, "ada@example.com", "Choose a new password", 2)
 	list := mailsOf(t, p, root, "to=ada@example.com&template=reset&limit=1")
-	p.waitFor(t, "the mail's record", func() bool { return mailsOf(t, p, root, "to=ada@example.com&template=reset&limit=1")[0].Status == "sent" })
+	p.waitFor(t, "the mail's record", func() bool {
+		return mailsOf(t, p, root, "to=ada@example.com&template=reset&limit=1")[0].Status == "sent"
+	})
 	post("/api/admin/mails/"+list[0].ID.String()+"/resend", "", 202, "Authorization", "Bearer "+root)
 	second := p.awaitMail(t, sink, "ada@example.com", "Choose a new password", 3)
 	if a := do(t, "GET", linkOf(t, p, first), ""); a.status != 400 {
@@ -144,7 +146,9 @@ func TestCase36And60MailsReallyLeaveAndTheirLinksWork(t *testing.T) {
 		t.Errorf("the second link: %d, Message-ID %s", a.status, second.Header.Get("Message-Id"))
 	}
 	secrets["the third code"] = linkInText.FindString(first.Text)[len("https://waypost.example/account/reset-password?token="):]
-	p.waitFor(t, "the mail's record", func() bool { return mailsOf(t, p, root, "to=ada@example.com&template=reset&limit=1")[0].Status == "sent" })
+	p.waitFor(t, "the mail's record", func() bool {
+		return mailsOf(t, p, root, "to=ada@example.com&template=reset&limit=1")[0].Status == "sent"
+	})
 
 	// Somebody signs in with another program.
 	for _, agent := range []string{firefoxAgent, "curl/8.5.0"} {
