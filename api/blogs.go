@@ -50,22 +50,7 @@ func Blogs(s BlogService) Resource {
 		Tag: "Blogs", Area: "Content", Description: "Long texts that everybody may read once they are published.",
 		Models: []any{Blog{}}, Aliases: []string{"/blogs"},
 		Register: func(a huma.API) {
-			listRows(a, blogs, said{
-				summary: "List blogs",
-				description: "Published blogs, and for an `EDITOR` or an `ADMIN` drafts as well, newest first unless sorted otherwise, page by page. " +
-					pagesOfLongTexts,
-				access: anybody(),
-			}, func(ctx context.Context, in *listBlogsInput) (page.Page[content.Blog], error) {
-				r, err := in.request(in.Query, in.Sort)
-				if err != nil {
-					return page.Page[content.Blog]{}, err
-				}
-				f := content.BlogFilter{Request: r, AuthorID: in.AuthorID}
-				if in.Published.set {
-					f.Published = &in.Published.value
-				}
-				return s.ListBlogs(ctx, f)
-			})
+			registerBlogList(a, blogs, s)
 			blogs.create(a, said{
 				summary:     "Write a blog",
 				description: "Stores a blog by the account that is signed in, as a draft unless `published` is true.",
@@ -105,4 +90,23 @@ func Blogs(s BlogService) Resource {
 			}, func(ctx context.Context, name string) error { return s.DeleteBlog(ctx, name) })
 		},
 	}
+}
+
+func registerBlogList(a huma.API, blogs rows[Blog, content.Blog, string], s BlogService) {
+	listRows(a, blogs, said{
+		summary: "List blogs",
+		description: "Published blogs, and for an `EDITOR` or an `ADMIN` drafts as well, newest first unless sorted otherwise, page by page. " +
+			pagesOfLongTexts,
+		access: anybody(),
+	}, func(ctx context.Context, in *listBlogsInput) (page.Page[content.Blog], error) {
+		r, err := in.request(in.Query, in.Sort)
+		if err != nil {
+			return page.Page[content.Blog]{}, err
+		}
+		f := content.BlogFilter{Request: r, AuthorID: in.AuthorID}
+		if in.Published.set {
+			f.Published = &in.Published.value
+		}
+		return s.ListBlogs(ctx, f)
+	})
 }

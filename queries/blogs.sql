@@ -35,7 +35,7 @@ returning *;
 delete from blogs where id = sqlc.narg('id') or slug = sqlc.narg('slug');
 
 -- name: IndexBlog :exec
-insert into blog_words (id, words) values (@id, array_to_tsvector(@words::text[]))
+insert into blog_words (id, created_at, words) select @id::bigint, b.created_at, array_to_tsvector(@words::text[]) from blogs b where b.id = @id::bigint
 on conflict (id) do update set words = excluded.words;
 
 -- name: DueBlogs :many

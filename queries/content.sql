@@ -27,7 +27,7 @@ delete from posts where id = @id and (@anyones::bool or author_id = @actor_id);
 select exists (select from posts where id = $1);
 
 -- name: IndexPost :exec
-insert into post_words (id, words) values (@id, array_to_tsvector(@words::text[]))
+insert into post_words (id, created_at, words) select @id::bigint, p.created_at, array_to_tsvector(@words::text[]) from posts p where p.id = @id::bigint
 on conflict (id) do update set words = excluded.words;
 
 -- name: DuePosts :many

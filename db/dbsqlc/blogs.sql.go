@@ -128,7 +128,7 @@ func (q *Queries) FindBlog(ctx context.Context, db DBTX, iD *int64, slug *string
 }
 
 const indexBlog = `-- name: IndexBlog :exec
-insert into blog_words (id, words) values ($1, array_to_tsvector($2::text[]))
+insert into blog_words (id, created_at, words) select $1::bigint, b.created_at, array_to_tsvector($2::text[]) from blogs b where b.id = $1::bigint
 on conflict (id) do update set words = excluded.words
 `
 

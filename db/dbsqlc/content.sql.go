@@ -87,7 +87,7 @@ func (q *Queries) FindPost(ctx context.Context, db DBTX, id int64) (Post, error)
 }
 
 const indexPost = `-- name: IndexPost :exec
-insert into post_words (id, words) values ($1, array_to_tsvector($2::text[]))
+insert into post_words (id, created_at, words) select $1::bigint, p.created_at, array_to_tsvector($2::text[]) from posts p where p.id = $1::bigint
 on conflict (id) do update set words = excluded.words
 `
 

@@ -139,8 +139,9 @@ type Blog struct {
 }
 
 type BlogWord struct {
-	ID    int64
-	Words interface{}
+	ID        int64
+	CreatedAt time.Time
+	Words     interface{}
 }
 
 type Cron struct {
@@ -271,8 +272,9 @@ type Post struct {
 }
 
 type PostWord struct {
-	ID    int64
-	Words interface{}
+	ID        int64
+	CreatedAt time.Time
+	Words     interface{}
 }
 
 type RecoveryCode struct {

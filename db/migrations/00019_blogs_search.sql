@@ -30,20 +30,25 @@ create index users_last_name on users (last_name, id);
 
 -- The words of each row's title and text, as the service normalises them; null until
 -- they are known. A row that is read to be held against words is read in place, so the
--- words stay in it.
+-- words stay in it; created_at, which never changes, is here as well, so that the newest
+-- are read without their texts.
 create table post_words (
-    id    bigint primary key references posts (id) on delete cascade,
-    words tsvector
+    id         bigint primary key references posts (id) on delete cascade,
+    created_at timestamptz not null,
+    words      tsvector
 );
 create table blog_words (
-    id    bigint primary key references blogs (id) on delete cascade,
-    words tsvector
+    id         bigint primary key references blogs (id) on delete cascade,
+    created_at timestamptz not null,
+    words      tsvector
 );
 alter table post_words alter column words set storage main;
 alter table blog_words alter column words set storage main;
 -- Without fastupdate no search pays for a list of what was written lately.
 create index post_words_words on post_words using gin (words) with (fastupdate = off);
 create index blog_words_words on blog_words using gin (words) with (fastupdate = off);
+create index post_words_newest on post_words (created_at desc, id desc);
+create index blog_words_newest on blog_words (created_at desc, id desc);
 create index post_words_due on post_words (id) where words is null;
 create index blog_words_due on blog_words (id) where words is null;
 grant select, insert, update, delete on post_words, blog_words to waypost_app;
@@ -56,7 +61,7 @@ insert into audit_excluded (pattern, reason) values
 -- +goose StatementBegin
 create function words_due() returns trigger language plpgsql set search_path = public, pg_temp as $$
 begin
-    execute format('insert into %1$I as w (id) select id from %2$I where id = $1
+    execute format('insert into %1$I as w (id, created_at) select id, created_at from %2$I where id = $1
         on conflict (id) do update set words = null where w.xmin <> pg_current_xact_id()::xid', tg_argv[0], tg_table_name) using new.id;
     return null;
 end $$;
@@ -71,7 +76,7 @@ create constraint trigger words_due after update of title, content on blogs
     deferrable initially deferred for each row when (row(old.title, old.content) is distinct from row(new.title, new.content)) execute function words_due('blog_words');
 
 -- What was written before is indexed by the service, in the background.
-insert into post_words (id) select id from posts;
+insert into post_words (id, created_at) select id, created_at from posts;
 
 -- +goose Down
 drop trigger words_due on posts;

@@ -187,7 +187,7 @@ func (w *world) fillPosts(ctx context.Context) error {
 	}
 	started := time.Now()
 	_, err = w.owner.Exec(ctx, `alter table posts disable trigger user; drop index post_words_words;
-		create unlogged table bench_words (id bigint, words text[]);
+		create unlogged table bench_words (id bigint, created_at timestamptz, words text[]);
 		insert into audit_excluded (pattern, reason) values ('bench\_%', 'the limits of measurements') on conflict do nothing`)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (w *world) fillPosts(ctx context.Context) error {
 		return err
 	}
 	for _, sql := range []string{
-		`insert into post_words (id, words) select id, array_to_tsvector(words) from bench_words order by id`,
+		`insert into post_words (id, created_at, words) select id, created_at, array_to_tsvector(words) from bench_words order by id`,
 		`drop table bench_words`,
 		`create index post_words_words on post_words using gin (words) with (fastupdate = off)`,
 		`alter table posts enable trigger user`,
@@ -225,12 +225,12 @@ func (w *world) copyPosts(ctx context.Context, author int64) error {
 			at := begin.Add(time.Duration(i) * time.Minute)
 			posts = append(posts, []any{int64(i + 1), author, strings.Join(text[:4], " "), strings.Join(text[4:], " "), []string{"bench"}, at, at})
 			slices.Sort(text)
-			words = append(words, []any{int64(i + 1), slices.Compact(text)})
+			words = append(words, []any{int64(i + 1), at, slices.Compact(text)})
 		}
 		if _, err := w.owner.CopyFrom(ctx, pgx.Identifier{"posts"}, []string{"id", "author_id", "title", "body", "tags", "created_at", "updated_at"}, pgx.CopyFromRows(posts)); err != nil {
 			return err
 		}
-		if _, err := w.owner.CopyFrom(ctx, pgx.Identifier{"bench_words"}, []string{"id", "words"}, pgx.CopyFromRows(words)); err != nil {
+		if _, err := w.owner.CopyFrom(ctx, pgx.Identifier{"bench_words"}, []string{"id", "created_at", "words"}, pgx.CopyFromRows(words)); err != nil {
 			return err
 		}
 	}

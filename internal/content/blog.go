@@ -112,7 +112,7 @@ type BlogFilter struct {
 	Published *bool
 }
 
-var blogTable = table{name: "blogs", words: "blog_words", size: "octet_length(p.content)", orders: byTimeAndTitle}
+var blogTable = table{name: "blogs", words: "blog_words", timed: true, size: "octet_length(p.content)", orders: byTimeAndTitle}
 
 // ListBlogs returns a page of blogs; who may not read drafts gets published ones only. It
 // returns a validation fault whose details are keyed by q, sort or cursor.

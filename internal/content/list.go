@@ -23,6 +23,8 @@ type table struct {
 	name string
 	// words is the table of its rows' words; "" for a table that is not searched.
 	words string
+	// timed says that the table of words has created_at as well, with an index.
+	timed bool
 	// size is SQL for about how many bytes a row p has.
 	size string
 	// orders are what lists are sorted by.

@@ -87,7 +87,7 @@ type PostFilter struct {
 	AuthorID int64
 }
 
-var postTable = table{name: "posts", words: "post_words", size: "octet_length(p.body)", orders: byTimeAndTitle}
+var postTable = table{name: "posts", words: "post_words", timed: true, size: "octet_length(p.body)", orders: byTimeAndTitle}
 
 // ListPosts returns a page of posts. It returns a validation fault whose details are
 // keyed by q, tag, sort or cursor.

@@ -26,7 +26,8 @@ const (
 
 // What looking things up costs, measured in microseconds; only how they compare matters.
 const (
-	costWalked = 1.6 // a row that is walked
+	costWalked = 1.6 // a row that is walked, whose words are looked up
+	costDirect = 0.3 // a row of the table of words that is walked
 	costEntry  = 0.1 // an entry of the index of words
 	costRow    = 6   // a row that the index has
 )
@@ -42,7 +43,7 @@ func (s *Service) search(ctx context.Context, t table, sel selection, o page.Ord
 		return rows, err
 	}
 	chosen, cost := e.index()
-	if distance := float64(sel.Limit+1) / e.together(); distance*costWalked < cost {
+	if distance := float64(sel.Limit+1) / e.together(); distance*t.costWalked(sel, o) < cost {
 		// Three times as far as it takes, and in powers of two, so that statements repeat.
 		n := int(math.Exp2(math.Ceil(math.Log2(3 * distance))))
 		rows, err := s.walk(ctx, t, sel, o, min(n, maxWalk))
@@ -53,12 +54,30 @@ func (s *Service) search(ctx context.Context, t table, sel selection, o page.Ord
 	return s.byIndex(ctx, t, sel, o, chosen)
 }
 
-// inOrder is the first n rows of the selection in its order, whatever their words, with
-// their ids and the order's column.
+// direct says that the table of words alone is walked: it has all that the order needs.
+func (t table) direct(sel selection, o page.Order) bool {
+	return t.timed && o.Name == "created_at" && len(sel.ordered) == 0
+}
+
+func (t table) costWalked(sel selection, o page.Order) float64 {
+	if t.direct(sel, o) {
+		return costDirect
+	}
+	return costWalked
+}
+
+// inOrder is the first n rows of the selection in its order, whatever their words are,
+// with their ids, the order's column and the words.
 func (t table) inOrder(c *where.Clause, sel selection, o page.Order, n int) string {
 	add(c, sel.ordered)
 	_ = o.After(c, "p", sel.After) // list has looked at it
-	return "(select p.id, p." + o.Name + " from " + t.name + " p" + c.SQL() + o.By("p") + " limit " + strconv.Itoa(n) + ") o"
+	end := c.SQL() + o.By("p") + " limit " + strconv.Itoa(n)
+	if t.direct(sel, o) {
+		return "(select p.id, p.created_at, p.words from " + t.words + " p" + end + ") o"
+	}
+	// The words are looked up row by row, whatever the planner thinks of that.
+	return "(select p.id, p." + o.Name + ", (select w.words from " + t.words + " w where w.id = p.id) as words from (select p.id, p." + o.Name +
+		" from " + t.name + " p" + end + ") p offset 0) o"
 }
 
 // has is the condition that a row o has what the tsquery asks for. It is looked up row by
@@ -78,7 +97,7 @@ func (t table) meets(c *where.Clause, others []condition) string {
 // more than the page holds.
 func (s *Service) walk(ctx context.Context, t table, sel selection, o page.Order, n int) ([]found, error) {
 	c := where.New()
-	sql := "select o.id, o." + o.Name + " from " + t.inOrder(c, sel, o, n) + " where " + t.has(c, sel.query.String())
+	sql := "select o.id, o." + o.Name + " from " + t.inOrder(c, sel, o, n) + " where coalesce(o.words @@ " + c.Arg(sel.query.String()) + "::tsquery, false)"
 	if len(sel.others) > 0 {
 		sql += " and " + t.meets(c, sel.others)
 	}
@@ -97,11 +116,10 @@ type estimate struct {
 // estimate counts in the rows that the first walk looked at.
 func (s *Service) estimate(ctx context.Context, t table, sel selection, o page.Order) (estimate, error) {
 	c := where.New()
-	// The words of a row are looked up once, for all terms.
-	from := t.inOrder(c, sel, o, s.sampleRows) + " left join lateral (select w.words from " + t.words + " w where w.id = o.id offset 0) w on true"
+	from := t.inOrder(c, sel, o, s.sampleRows)
 	var flags []string
 	for i := range sel.query {
-		flags = append(flags, "coalesce(w.words @@ "+c.Arg(sel.query.Term(i))+"::tsquery, false)")
+		flags = append(flags, "coalesce(o.words @@ "+c.Arg(sel.query.Term(i))+"::tsquery, false)")
 	}
 	for _, one := range sel.others {
 		flags = append(flags, t.meets(c, []condition{one}))
