@@ -306,8 +306,7 @@ func (discarding) Put(_ context.Context, _, _ string, r io.Reader) (int64, error
 	return io.Copy(io.Discard, r)
 }
 
-// Abuse case 43.
-func TestAnEndlessFileIsCutAtTheLimitWhateverItsLength(t *testing.T) {
+func TestCase43AnEndlessFileIsCutAtTheLimitWhateverItsLength(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t)
 	const huge = 5 << 30
@@ -327,8 +326,8 @@ func TestAnEndlessFileIsCutAtTheLimitWhateverItsLength(t *testing.T) {
 	}
 }
 
-// Abuse case 43: how much memory an upload takes doesn't depend on its size.
-func TestMemoryStaysFlatWhileAGibibyteComes(t *testing.T) {
+// How much memory an upload takes doesn't depend on its size.
+func TestCase43MemoryStaysFlatWhileAGibibyteComes(t *testing.T) {
 	f := newFiles(t, func(o *upload.Options) {
 		o.Store, o.Limit, o.Quota = discarding{o.Store}, 2<<30, 4<<30
 	})
@@ -343,7 +342,7 @@ func TestMemoryStaysFlatWhileAGibibyteComes(t *testing.T) {
 	}
 }
 
-func TestAFileIsServedSoThatItCanHarmNobody(t *testing.T) {
+func TestCase40And41And44AFileIsServedSoThatItCanHarmNobody(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t)
 	path := f.send(t, part{filename: "a\"b;é\r\nSet-Cookie: x.txt", content: strings.Repeat("Notes ", 1000)})
@@ -490,7 +489,7 @@ func TestALinkNeedsNoCredentialAndGivesNothingButTheBytes(t *testing.T) {
 	f.ask(t, "GET", link.URL, nil).wants(t, "a deleted file's link", 404, "not_found")
 }
 
-func TestAFileGoesToItsSignedAddressAndIsCompleted(t *testing.T) {
+func TestCase45AFileGoesToItsSignedAddressAndIsCompleted(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t)
 	presign := func(size int) (string, string) {
