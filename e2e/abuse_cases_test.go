@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-const abuseCases = 38
+const abuseCases = 45
 
 var (
 	abuseRow  = regexp.MustCompile(`(?m)^\| (\d+) \|.*\| ([^|]*) \|$`)

@@ -45,8 +45,7 @@ func TestAFileIsStoredWithItsFactsAndReadAgain(t *testing.T) {
 	f.wantClean(1)
 }
 
-// Abuse case 43.
-func TestTheByteAfterTheLimitIsRefusedWhateverWasAnnounced(t *testing.T) {
+func TestCase43TheByteAfterTheLimitIsRefusedWhateverWasAnnounced(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	whole := strings.Repeat("x", int(f.o.Limit))
@@ -306,8 +305,7 @@ func TestMissingBytesAreAnError(t *testing.T) {
 	}
 }
 
-// Abuse case 35.
-func TestOthersFilesAreNotThereForAnybodyButAnAdmin(t *testing.T) {
+func TestCase35OthersFilesAreNotThereForAnybodyButAnAdmin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u := f.mustSend("Notes")

@@ -13,8 +13,7 @@ import (
 	"github.com/waypost/waypost/internal/upload"
 )
 
-// Abuse cases 39 and 44.
-func TestNamesLoseTheirPathsAndWhatCantBeSeen(t *testing.T) {
+func TestCase39And44NamesLoseTheirPathsAndWhatCantBeSeen(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 300)
 	for sent, want := range map[string]string{
@@ -127,8 +126,7 @@ func TestListsFilterSortAndPage(t *testing.T) {
 	}
 }
 
-// Abuse cases 40 and 41.
-func TestTheContentDecidesOfWhichTypeAFileIs(t *testing.T) {
+func TestCase40And41TheContentDecidesOfWhichTypeAFileIs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *upload.Options) {
 		o.Types = append(upload.DefaultTypes(), "text/html", "image/svg+xml") // which are never accepted

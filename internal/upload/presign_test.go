@@ -98,8 +98,7 @@ func TestBytesThatComeByASignedAddressAfterCompletionChangeNothing(t *testing.T)
 	f.wantClean(1)
 }
 
-// Abuse case 45.
-func TestWhatDiffersFromWhatWasAnnouncedIsRefusedAndCanBeSentAgain(t *testing.T) {
+func TestCase45WhatDiffersFromWhatWasAnnouncedIsRefusedAndCanBeSentAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const page = "<!DOCTYPE html><script>alert(1)</script>"

@@ -185,8 +185,7 @@ func flood(t testing.TB, w, h uint32) string {
 	return string(p)
 }
 
-// Abuse case 42.
-func TestAPixelFloodIsNeverDecoded(t *testing.T) {
+func TestCase42APixelFloodIsNeverDecoded(t *testing.T) {
 	f := newFixture(t)
 	runtime.GC()
 	var before, after runtime.MemStats
@@ -203,8 +202,8 @@ func TestAPixelFloodIsNeverDecoded(t *testing.T) {
 	}
 }
 
-// Abuse case 42: what expands is not expanded.
-func TestArchivesAreStoredAsTheyAre(t *testing.T) {
+// What expands is not expanded.
+func TestCase42ArchivesAreStoredAsTheyAre(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	bomb := "PK\x03\x04\x14\x00\x00\x00\x08\x00" + strings.Repeat("\x00", 1000)
