@@ -87,11 +87,7 @@ var allowed = map[string][]string{
 	// program that they are held against.
 	"e2e/naive":            {},
 	"e2e/auditproof":       {},
-<<<<<<< HEAD
-	"e2e":                  {"db", "db/dbtest", "db/embedded", "e2e/auditproof", "e2e/naive", "internal/account", "internal/account/oauth/oauthtest", "internal/app", "internal/audit", "internal/browsertest", "internal/config", "internal/identity", "internal/mail/smtptest", "internal/queue", "internal/site", "internal/stats/client", "internal/webhook", "internal/webhook/signature"},
-=======
-	"e2e":                  {"db", "db/dbtest", "db/embedded", "e2e/auditproof", "e2e/naive", "internal/account", "internal/account/oauth/oauthtest", "internal/app", "internal/audit", "internal/blob/s3test", "internal/browsertest", "internal/config", "internal/identity", "internal/queue", "internal/site", "internal/stats/client", "internal/webhook", "internal/webhook/signature"},
->>>>>>> upload
+	"e2e":                  {"db", "db/dbtest", "db/embedded", "e2e/auditproof", "e2e/naive", "internal/account", "internal/account/oauth/oauthtest", "internal/app", "internal/audit", "internal/blob/s3test", "internal/browsertest", "internal/config", "internal/identity", "internal/mail/smtptest", "internal/queue", "internal/site", "internal/stats/client", "internal/webhook", "internal/webhook/signature"},
 	"e2e/description":      {"internal/apidoc", "internal/apidoc/model/modeltest", "internal/app", "internal/config"},
 	"e2e/bench":            {"db", "db/embedded", "internal/account", "internal/app", "internal/config", "internal/queue", "internal/site", "internal/stats", "internal/webhook", "internal/audit", "internal/identity"},
 	"internal/browsertest": {},
