@@ -17,7 +17,7 @@ type Mail struct {
 	Attempts  int         `json:"attempts" minimum:"0" example:"1" doc:"How often sending was tried since the mail was queued last."`
 	Error     string      `json:"error" example:"" doc:"Why the mail failed or was suppressed, or why the last attempt of a queued one failed. Empty when nothing is wrong."`
 	CreatedAt time.Time   `json:"created_at" example:"2026-01-02T15:04:05Z"`
-	SentAt    *time.Time  `json:"sent_at" example:"2026-01-02T15:04:06Z" doc:"When the mail server took it over; null until then."`
+	SentAt    *time.Time  `json:"sent_at,omitempty" example:"2026-01-02T15:04:06Z" doc:"When the mail server took it over; absent until then."`
 }
 
 // MailWithText is a mail with what it says.
