@@ -64,7 +64,7 @@ type storageState struct {
 func newStorageState(ctx context.Context, s *upload.Service, logger *slog.Logger) *storageState {
 	state := &storageState{check: s.Check, logger: logger}
 	if s.Stores() == 0 {
-		state.state, state.asked = "off", time.Now().AddDate(100, 0, 0) // nothing to ask
+		state.state, state.asked = "not configured", time.Now().AddDate(100, 0, 0) // nothing to ask
 		return state
 	}
 	state.tell(ctx)
