@@ -127,7 +127,12 @@ func (b *steadyBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	b.since += n
 	switch {
-	case err == nil, errors.Is(err, io.EOF):
+	case err == nil:
+		return n, nil
+	case errors.Is(err, io.EOF):
+		// The server reads on, to see whether the client goes away: how long the storage
+		// takes is not the client's fault.
+		_ = b.control.SetReadDeadline(time.Time{})
 		return n, err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		b.failed = errBodySlow.Because(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waypost/waypost/internal/blob"
+	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/upload"
 )
 
@@ -19,13 +20,24 @@ func (s *Services) openUploads(ctx context.Context, o Options) error {
 	if none, ok := store.(blob.None); ok {
 		o.Logger.WarnContext(ctx, none.Reason)
 	}
+	places, each := 0, 0 // as package upload has them
+	if store.Name() == config.BackendS3 {
+		places, each = bucketPlaces, bucketPlacesEach
+	}
 	s.Uploads, err = upload.New(ctx, upload.Options{
+		Places: places, PlacesEach: each,
 		DB: o.Areas.Requests, BackgroundDB: o.Areas.Background, Store: store, Stores: stores, Jobs: s.Queue, BaseURL: baseURL(c),
 		Limit: int64(c.Uploads.Limit), Quota: int64(c.Uploads.Quota), Types: c.Uploads.Types,
 		SecretKey: []byte(c.SecretKey), PreviousSecretKey: []byte(c.SecretKeyPrevious), Logger: o.Logger,
 	})
 	return err
 }
+
+// A bucket takes files in parts, of which each upload has one of 5 MiB in memory.
+const (
+	bucketPlaces     = 64
+	bucketPlacesEach = 32
+)
 
 const (
 	// storageAsked is how long the storage's state is believed, storageTime how long it
@@ -52,7 +64,7 @@ type storageState struct {
 func newStorageState(ctx context.Context, s *upload.Service, logger *slog.Logger) *storageState {
 	state := &storageState{check: s.Check, logger: logger}
 	if s.Stores() == 0 {
-		state.state, state.asked = "off", time.Now().AddDate(100, 0, 0) // nothing to ask
+		state.state, state.asked = "not configured", time.Now().AddDate(100, 0, 0) // nothing to ask
 		return state
 	}
 	state.tell(ctx)
