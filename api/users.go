@@ -77,7 +77,7 @@ func Users(s UserService) Resource {
 			registerUserUpdate(a, users, s)
 			users.remove(a, said{
 				summary:     "Delete an account",
-				description: "Deletes the account with its sessions, tokens, posts and blogs. To keep what it wrote, deactivate the account instead. The last active ADMIN can't be deleted.",
+				description: "Deletes the account with its sessions, tokens, posts, blogs and files. To keep what it wrote, deactivate the account instead. The last active ADMIN can't be deleted.",
 				access:      roles(identity.Admin), fails: []error{account.ErrNotFound, account.ErrLastAdmin},
 				exports: []export.Variant{
 					{Name: "made", Summary: "Delete an account", Parameters: map[string]string{"id": "{{userId}}"}},

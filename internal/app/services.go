@@ -136,6 +136,9 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 	if s.Mails, err = newMails(ctx, s, o); err != nil {
 		return err
 	}
+	if err := s.openUploads(ctx, o); err != nil {
+		return err
+	}
 	accounts, err := serverAccounts(s, o)
 	if err != nil {
 		return err
@@ -147,9 +150,6 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 		o.Logger.ErrorContext(ctx, "the secret keys can't decrypt some two-factor secrets; their accounts need a recovery code", "error", err)
 	}
 	if err := s.openWebhooks(o, registry, metrics); err != nil {
-		return err
-	}
-	if err := s.openUploads(ctx, o); err != nil {
 		return err
 	}
 	s.Ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.Areas.Collection, Sites: s.Sites, Country: s.Countries.Lookup})
