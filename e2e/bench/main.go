@@ -84,7 +84,7 @@ func main() {
 	flag.DurationVar(&s.uploads, "uploads", 3*time.Second, "how long files are sent and read in each round")
 	flag.DurationVar(&s.overload, "overload", 5*time.Minute, "how long too many webhooks are delivered")
 	flag.DurationVar(&s.neighbours, "neighbours", time.Minute, "how long questions are asked beside deliveries and hits")
-	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks or events")
+	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks, events or files")
 	flag.StringVar(&s.data, "data", "", "directory that keeps the filled databases of the statistics' figures for the next run")
 	flag.BoolVar(&s.explains, "explain", false, "print the plans of the statistics' queries")
 	flag.Parse()

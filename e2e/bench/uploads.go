@@ -113,11 +113,16 @@ func (w *world) uploader(ctx context.Context, dir string) (string, error) {
 	if _, err := accounts.Create(ctx, account.NewUser{FirstName: "Ada", LastName: "Lovelace", Email: email, Password: password, Role: identity.User}); err != nil {
 		return "", err
 	}
-	err = w.start(ctx, func(address string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, w.binary(), "serve", "--addr", address, "--url", w.url)
-		cmd.Env = []string{"WAYPOST_UPLOAD_DIR=" + dir, "WAYPOST_UPLOAD_QUOTA=1TiB"}
-		return cmd
-	})
+	settings := []string{"WAYPOST_UPLOAD_DIR=" + dir, "WAYPOST_UPLOAD_QUOTA=1TiB"}
+	if w.profile != "" {
+		err = w.serveHandlers(ctx, settings...)
+	} else {
+		err = w.start(ctx, func(address string) *exec.Cmd {
+			cmd := exec.CommandContext(ctx, w.binary(), "serve", "--addr", address, "--url", w.url)
+			cmd.Env = settings
+			return cmd
+		})
+	}
 	if err != nil {
 		return "", err
 	}
