@@ -60,7 +60,7 @@ var allowed = map[string][]string{
 	"internal/content":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/page", "db/where", "internal/content/slug", "internal/content/words"},
 	"internal/content/slug":            {},
 	"internal/content/words":           {},
-	"internal/upload":                  {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/fairqueue", "internal/queue", "internal/seal", "internal/audit", "internal/blob"},
+	"internal/upload":                  {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/fairqueue", "internal/groupcommit", "internal/queue", "internal/seal", "internal/audit", "internal/blob"},
 	"internal/webhook":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/groupcommit", "internal/queue", "internal/webhook/signature"},
 	"internal/webhook/signature":       {},
 	"internal/stats":                   {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/groupcommit", "internal/fairqueue", "internal/queue", "internal/site", "internal/stats/accesslog", "internal/stats/client"},

@@ -57,9 +57,17 @@ update upload_usage c set bytes = c.bytes - gone_held from gone where c.owner_id
 -- Only what the acting account may see: its own, or any.
 select * from uploads where id = @id and (@anyones::bool or owner_id = @actor_id);
 
--- name: FindUploadToServe :one
--- For whoever has a link.
+-- name: FindReadyUpload :one
+-- For whoever may see any.
 select * from uploads where id = @id and status = 'ready';
+
+-- name: FindUploads :many
+-- Several as of FindUpload, each for its own acting account; what isn't there, or not for them, is
+-- left out.
+select w.place, sqlc.embed(u)
+from (select unnest(@ids::bigint[]) as id, unnest(@actor_ids::bigint[]) as actor_id, unnest(@anyones::bool[]) as anyones,
+             unnest(@places::int[])::int as place) w
+join uploads u on u.id = w.id and (w.anyones or u.owner_id = w.actor_id);
 
 -- name: RenameUpload :one
 update uploads set filename = coalesce(sqlc.narg('filename'), filename), updated_at = @now

@@ -282,6 +282,38 @@ func (q *Queries) DeleteUploadsOf(ctx context.Context, db DBTX, ownerID int64) (
 	return items, nil
 }
 
+const findReadyUpload = `-- name: FindReadyUpload :one
+select id, owner_id, filename, content_type, size, sha256, status, width, height, backend, key, staging_key, held, expires_at, claimed_until, thumbnail_key, thumbnail_type, created_at, updated_at from uploads where id = $1 and status = 'ready'
+`
+
+// For whoever may see any.
+func (q *Queries) FindReadyUpload(ctx context.Context, db DBTX, id int64) (Upload, error) {
+	row := db.QueryRow(ctx, findReadyUpload, id)
+	var i Upload
+	err := row.Scan(
+		&i.ID,
+		&i.OwnerID,
+		&i.Filename,
+		&i.ContentType,
+		&i.Size,
+		&i.Sha256,
+		&i.Status,
+		&i.Width,
+		&i.Height,
+		&i.Backend,
+		&i.Key,
+		&i.StagingKey,
+		&i.Held,
+		&i.ExpiresAt,
+		&i.ClaimedUntil,
+		&i.ThumbnailKey,
+		&i.ThumbnailType,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
 const findStorageIdentity = `-- name: FindStorageIdentity :one
 select i.install_id, concat((select system_identifier from pg_control_system()), '/', 'uploads'::regclass::oid)::text as database
 from installation i
@@ -332,36 +364,71 @@ func (q *Queries) FindUpload(ctx context.Context, db DBTX, iD int64, anyones boo
 	return i, err
 }
 
-const findUploadToServe = `-- name: FindUploadToServe :one
-select id, owner_id, filename, content_type, size, sha256, status, width, height, backend, key, staging_key, held, expires_at, claimed_until, thumbnail_key, thumbnail_type, created_at, updated_at from uploads where id = $1 and status = 'ready'
+const findUploads = `-- name: FindUploads :many
+select w.place, u.id, u.owner_id, u.filename, u.content_type, u.size, u.sha256, u.status, u.width, u.height, u.backend, u.key, u.staging_key, u.held, u.expires_at, u.claimed_until, u.thumbnail_key, u.thumbnail_type, u.created_at, u.updated_at
+from (select unnest($1::bigint[]) as id, unnest($2::bigint[]) as actor_id, unnest($3::bool[]) as anyones,
+             unnest($4::int[])::int as place) w
+join uploads u on u.id = w.id and (w.anyones or u.owner_id = w.actor_id)
 `
 
-// For whoever has a link.
-func (q *Queries) FindUploadToServe(ctx context.Context, db DBTX, id int64) (Upload, error) {
-	row := db.QueryRow(ctx, findUploadToServe, id)
-	var i Upload
-	err := row.Scan(
-		&i.ID,
-		&i.OwnerID,
-		&i.Filename,
-		&i.ContentType,
-		&i.Size,
-		&i.Sha256,
-		&i.Status,
-		&i.Width,
-		&i.Height,
-		&i.Backend,
-		&i.Key,
-		&i.StagingKey,
-		&i.Held,
-		&i.ExpiresAt,
-		&i.ClaimedUntil,
-		&i.ThumbnailKey,
-		&i.ThumbnailType,
-		&i.CreatedAt,
-		&i.UpdatedAt,
+type FindUploadsParams struct {
+	Ids      []int64
+	ActorIds []int64
+	Anyones  []bool
+	Places   []int32
+}
+
+type FindUploadsRow struct {
+	Place  int32
+	Upload Upload
+}
+
+// Several as of FindUpload, each for its own acting account; what isn't there, or not for them, is
+// left out.
+func (q *Queries) FindUploads(ctx context.Context, db DBTX, arg FindUploadsParams) ([]FindUploadsRow, error) {
+	rows, err := db.Query(ctx, findUploads,
+		arg.Ids,
+		arg.ActorIds,
+		arg.Anyones,
+		arg.Places,
 	)
-	return i, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []FindUploadsRow{}
+	for rows.Next() {
+		var i FindUploadsRow
+		if err := rows.Scan(
+			&i.Place,
+			&i.Upload.ID,
+			&i.Upload.OwnerID,
+			&i.Upload.Filename,
+			&i.Upload.ContentType,
+			&i.Upload.Size,
+			&i.Upload.Sha256,
+			&i.Upload.Status,
+			&i.Upload.Width,
+			&i.Upload.Height,
+			&i.Upload.Backend,
+			&i.Upload.Key,
+			&i.Upload.StagingKey,
+			&i.Upload.Held,
+			&i.Upload.ExpiresAt,
+			&i.Upload.ClaimedUntil,
+			&i.Upload.ThumbnailKey,
+			&i.Upload.ThumbnailType,
+			&i.Upload.CreatedAt,
+			&i.Upload.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const finishUpload = `-- name: FinishUpload :one

@@ -30,6 +30,9 @@ func (s *Services) openUploads(ctx context.Context, o Options) error {
 		Limit: int64(c.Uploads.Limit), Quota: int64(c.Uploads.Quota), Types: c.Uploads.Types,
 		SecretKey: []byte(c.SecretKey), PreviousSecretKey: []byte(c.SecretKeyPrevious), Logger: o.Logger,
 	})
+	if err == nil {
+		s.closers.add("uploads", within(o.Config.ShutdownTimeout, s.Uploads.Close))
+	}
 	return err
 }
 

@@ -7,13 +7,10 @@ import (
 	"io"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/blob"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/queue"
 )
 
 const (
@@ -119,11 +116,17 @@ func (s *Service) begin(ctx context.Context, b beginning) (dbsqlc.Upload, error)
 		}
 		params.StagingKey, params.Size = &staging, b.held
 	}
-	ctx, cancel := briefly(ctx)
-	defer cancel()
-	row, err := s.queries.BeginUpload(ctx, s.o.DB.Single(identity.FromContext(ctx)), params)
+	var row dbsqlc.Upload
+	if b.staged { // alone, for its commit is waited for
+		alone, cancel := briefly(ctx)
+		defer cancel()
+		row, err = s.queries.BeginUpload(alone, s.o.DB.Single(identity.FromContext(ctx)), params)
+		err = db.NotFound(err, ErrQuota)
+	} else {
+		row, err = submit(ctx, s.shared.begins, beginShared{identity.FromContext(ctx), params})
+	}
 	if err != nil {
-		return dbsqlc.Upload{}, db.NotFound(err, ErrQuota)
+		return dbsqlc.Upload{}, err
 	}
 	return row, s.interrupted(Begun)
 }
@@ -190,22 +193,9 @@ func (s *Service) finish(ctx context.Context, row dbsqlc.Upload, f facts) (Uploa
 	if f.width > 0 && f.height > 0 {
 		params.Width, params.Height = new(int32(f.width)), new(int32(f.height))
 	}
-	var ready dbsqlc.Upload
-	var err error
-	if IsRaster(f.contentType) {
-		err = s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-			var err error
-			if ready, err = s.queries.FinishUpload(ctx, tx, params); err != nil {
-				return err
-			}
-			_, err = s.o.Jobs.InsertMany(ctx, tx, []queue.Entry{{Job: ThumbnailJob{ID: row.ID}, Lane: queue.Thumbnails}})
-			return err
-		})
-	} else {
-		ready, err = s.queries.FinishUpload(ctx, s.o.DB.Single(p), params)
-	}
+	ready, err := submit(ctx, s.shared.finishes, finishShared{p, params})
 	if err != nil {
-		return Upload{}, db.NotFound(err, ErrLost)
+		return Upload{}, err
 	}
 	return fromRow(ready), s.interrupted(Finished)
 }

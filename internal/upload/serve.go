@@ -8,6 +8,7 @@ import (
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/blob"
+	"github.com/waypost/waypost/internal/identity"
 )
 
 // Content is the bytes of a file, to be closed. Its reads end with the context that
@@ -43,9 +44,10 @@ func (s *Service) Open(ctx context.Context, id int64, link string) (Content, err
 
 func (s *Service) findContent(ctx context.Context, id int64, link string) (dbsqlc.Upload, error) {
 	if link == "" {
-		row, err := s.find(ctx, id)
-		if err == nil && Status(row.Status) != Ready {
-			err = ErrNoUpload
+		p := identity.FromContext(ctx)
+		row, err := s.read(ctx, readShared{id: id, owner: p.UserID, anyones: mayAll(p)})
+		if errors.Is(err, ErrNoUpload) {
+			err = missing(p)
 		}
 		return row, err
 	}
@@ -54,14 +56,23 @@ func (s *Service) findContent(ctx context.Context, id int64, link string) (dbsql
 	if err != nil {
 		return dbsqlc.Upload{}, err
 	}
-	row, err := s.queries.FindUploadToServe(ctx, s.o.DB.Direct(), id)
-	if err != nil {
-		return row, db.NotFound(err, ErrNoUpload)
+	row, err := s.read(ctx, readShared{id: id, anyones: true})
+	if err == nil && !t.names(row.Sha256) {
+		err = ErrLink
 	}
-	if !t.names(row.Sha256) {
-		return row, ErrLink
+	return row, err
+}
+
+// read finds a file whose bytes are there.
+func (s *Service) read(ctx context.Context, r readShared) (dbsqlc.Upload, error) {
+	a, err := s.shared.reads.Submit(ctx, r)
+	switch {
+	case err != nil:
+		return dbsqlc.Upload{}, db.Translate(err)
+	case a.err == nil && Status(a.row.Status) != Ready:
+		return dbsqlc.Upload{}, ErrNoUpload
 	}
-	return row, nil
+	return a.row, a.err
 }
 
 // open opens bytes of a row that is ready. That they aren't there is nothing that a

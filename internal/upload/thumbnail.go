@@ -45,7 +45,7 @@ func (ThumbnailJob) Kind() string { return "upload_thumbnail" }
 // for it, has no thumbnail, and is not tried again; an error is one of the store or of
 // the database.
 func (s *Service) MakeThumbnail(ctx context.Context, j ThumbnailJob) error {
-	row, err := s.queries.FindUploadToServe(ctx, s.o.BackgroundDB.Direct(), j.ID)
+	row, err := s.queries.FindReadyUpload(ctx, s.o.BackgroundDB.Direct(), j.ID)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && (row.ThumbnailKey != nil) {
 		return nil
 	}

@@ -155,6 +155,7 @@ type Service struct {
 	types    types
 	signer   signer
 	places   *places
+	shared   shared
 	area     string // the beginning of all keys of this installation
 	database string // what tells this database from copies of it
 }
@@ -174,6 +175,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("upload: %w", db.Translate(err))
 	}
+	s.share()
 	s.area, s.database = "w"+strings.ReplaceAll(own.InstallID.String(), "-", ""), own.Database
 	return s, nil
 }
