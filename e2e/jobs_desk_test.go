@@ -14,16 +14,16 @@ import (
 )
 
 // heldTask runs for as long as somebody holds the lock of heldTable, which nothing else
-// waits for.
+// waits for. It is due every hour, and a run of it may take half an hour.
 const (
-	heldTask  = "webhooks.trim_rejected"
-	heldTable = "webhook_rejected"
+	heldTask  = "uploads.sweep"
+	heldTable = "uploads"
 )
 
-// hold keeps a task or a job at its table until the function that it returns is called.
+// hold keeps a task or a job from writing to its table until the function that it returns is called.
 func hold(t *testing.T, databaseURL, table string) (release func()) {
 	t.Helper()
-	return lock(t, databaseURL, "lock table "+table+" in access exclusive mode")
+	return lock(t, databaseURL, "lock table "+table+" in exclusive mode")
 }
 
 // waitsAt reports whether anything waits for the lock of a table.
