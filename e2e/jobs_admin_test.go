@@ -144,7 +144,9 @@ func TestARunningJobThatIsCancelledEndsAndRunsAgainWhenItIsRetried(t *testing.T)
 		t.Errorf("told to end, it is %+v", j)
 	}
 	// It ends while what it waits for still is away.
-	there.await(t, job.ID, "cancelled")
+	if j := there.await(t, job.ID, "cancelled"); len(j.Errors) != 1 || !strings.Contains(j.Errors[0].Error, "cancelled remotely") { // not by a timeout
+		t.Errorf("cancelled, it is %+v", j)
+	}
 	d.p.waitFor(t, "the job to let go", func() bool { return !waitsAt(t, urls.Admin, heldTable) })
 	if j := there.act(t, job.ID, "retry"); j.State != "available" && j.State != "running" {
 		t.Errorf("retried, it is %+v", j)
