@@ -60,7 +60,8 @@ type Store interface {
 	// and returns its length in bytes once it is durable. After an error, r's own
 	// included (errors.Is finds it), what was there before is still there, nothing of
 	// r is ever visible under key, and nothing is left behind as far as the process
-	// lives and reaches the backend. Memory is constant.
+	// lives and reaches the backend. A crash may leave a new key of which nobody was
+	// told, so only a key whose Put returned is to be believed. Memory is constant.
 	Put(ctx context.Context, key, contentType string, r io.Reader) (int64, error)
 	// Open opens an object, or returns ErrNotFound.
 	Open(ctx context.Context, key string) (Object, error)

@@ -30,12 +30,13 @@ const copyBuffer = 128 << 10
 // Boundary is a point of Local.Put where a test can end the work.
 type Boundary string
 
-// The boundaries, in their order.
+// The boundaries, in their order for a new key; one that is there is Synced before it
+// is Renamed.
 const (
 	Created Boundary = "created" // there is an empty temporary file
 	Written Boundary = "written" // it has all bytes
-	Synced  Boundary = "synced"  // they are durable
-	Renamed Boundary = "renamed" // it has its name, which isn't durable
+	Renamed Boundary = "renamed" // it has its name
+	Synced  Boundary = "synced"  // its bytes are durable
 )
 
 // LocalOptions configure NewLocal. Dir is mandatory.
@@ -113,8 +114,10 @@ func syncAndClose(dir *os.File) error {
 // Name is "local".
 func (*Local) Name() string { return "local" }
 
-// Put writes a temporary file, makes it durable, renames it and makes that durable.
-// If the disk fails at this last step, what was there before is lost, too.
+// Put writes a temporary file, and renames it. What was there under the key is replaced
+// only by durable bytes. A new key gets its name first: then one commit of the file
+// system's journal makes both durable, where it would take two. A machine that loses its
+// power before Put returns may so be left with a key whose bytes are not all there.
 func (l *Local) Put(ctx context.Context, key, _ string, r io.Reader) (int64, error) {
 	if err := CheckKey(key); err != nil {
 		return 0, err
@@ -123,12 +126,10 @@ func (l *Local) Put(ctx context.Context, key, _ string, r io.Reader) (int64, err
 	if err != nil {
 		return 0, l.unavailable("create a file", err)
 	}
+	defer f.Close()
 	size, err := l.fill(ctx, f, r)
-	if closeErr := f.Close(); err == nil && closeErr != nil {
-		err = l.unavailable("write a file", closeErr)
-	}
 	if err == nil {
-		err = l.publish(temporary, key)
+		err = l.publish(f, temporary, key)
 	}
 	if err != nil {
 		_ = l.root.Remove(temporary) // what can't be removed now is for SweepIncomplete
@@ -152,7 +153,7 @@ func (l *Local) create() (*os.File, string, error) {
 	return nil, "", fs.ErrNotExist
 }
 
-// fill writes all of r into f and makes it durable.
+// fill writes all of r into f.
 func (l *Local) fill(ctx context.Context, f *os.File, r io.Reader) (int64, error) {
 	if err := l.o.Interrupt(Created); err != nil {
 		return 0, l.unavailable("write a file", err)
@@ -173,27 +174,42 @@ func (l *Local) fill(ctx context.Context, f *os.File, r io.Reader) (int64, error
 	if err := l.o.Interrupt(Written); err != nil {
 		return 0, l.unavailable("write a file", err)
 	}
-	if err := f.Sync(); err != nil {
-		return 0, l.unavailable("make a file durable", err)
-	}
 	return size, nil
 }
 
-// publish gives a durable file its key.
-func (l *Local) publish(temporary, key string) error {
-	if err := l.o.Interrupt(Synced); err != nil {
-		return l.unavailable("name a file", err)
+// publish gives a file its key, durably.
+func (l *Local) publish(f *os.File, temporary, key string) error {
+	_, err := l.root.Lstat(key)
+	isNew := absent(err)
+	if !isNew {
+		if err := l.makeDurable(f); err != nil {
+			return err
+		}
 	}
 	if err := l.rename(temporary, key); err != nil {
 		return l.unavailable("name a file", err)
 	}
-	err := l.o.Interrupt(Renamed)
+	err = l.o.Interrupt(Renamed)
+	if err == nil && isNew {
+		err = l.makeDurable(f)
+	}
 	if err == nil {
 		err = l.sync(path.Dir(key))
 	}
 	if err != nil {
 		_ = l.root.Remove(key)
 		return l.unavailable("make a file's name durable", err)
+	}
+	return nil
+}
+
+func (l *Local) makeDurable(f *os.File) error {
+	err := f.Sync()
+	if err == nil {
+		err = l.o.Interrupt(Synced)
+	}
+	if err != nil {
+		return l.unavailable("make a file durable", err)
 	}
 	return nil
 }
