@@ -78,70 +78,67 @@ func submit[T any](ctx context.Context, g *groupcommit.Group[T, answered], item 
 // beginAll writes pending rows, by owner, so that two transactions lock the owners'
 // counters in one order.
 func (s *Service) beginAll(ctx context.Context, items []beginShared) ([]answered, error) {
-	order := func(a, b int) int { return cmp.Compare(items[a].params.OwnerID, items[b].params.OwnerID) }
-	return together(ctx, s.o.DB, items, order, func(i beginShared) identity.Principal { return i.p },
-		func(ctx context.Context, tx pgx.Tx, i beginShared) (dbsqlc.Upload, error) {
-			row, err := s.queries.BeginUpload(ctx, tx, i.params)
-			return row, notFound(err, ErrQuota)
-		})
+	order := inOrder(items, func(i beginShared) int64 { return i.params.OwnerID })
+	answers := make([]answered, len(items))
+	err := s.o.DB.InTx(ctx, items[0].p, func(ctx context.Context, tx pgx.Tx) error {
+		return db.Each(ctx, tx, len(items), func(n int) (identity.Principal, db.Statement) {
+			i := order[n]
+			return items[i].p, func(ctx context.Context, on db.Row) error {
+				var err error
+				answers[i].row, err = s.queries.BeginUpload(ctx, on, items[i].params)
+				return err
+			}
+		}, func(n int, err error) error { return answers[order[n]].end(err, ErrQuota) })
+	})
+	return answers, err
 }
 
 // finishAll makes pending rows ready, and inserts the jobs of their thumbnails.
 func (s *Service) finishAll(ctx context.Context, items []finishShared) ([]answered, error) {
-	order := func(a, b int) int { return cmp.Compare(items[a].params.ID, items[b].params.ID) }
-	return together(ctx, s.o.DB, items, order, func(i finishShared) identity.Principal { return i.p },
-		func(ctx context.Context, tx pgx.Tx, i finishShared) (dbsqlc.Upload, error) {
-			row, err := s.queries.FinishUpload(ctx, tx, i.params)
-			if err != nil || !IsRaster(row.ContentType) {
-				return row, notFound(err, ErrLost)
+	order := inOrder(items, func(i finishShared) int64 { return i.params.ID })
+	answers := make([]answered, len(items))
+	err := s.o.DB.InTx(ctx, items[0].p, func(ctx context.Context, tx pgx.Tx) error {
+		var thumbnails []queue.Entry
+		err := db.Each(ctx, tx, len(items), func(n int) (identity.Principal, db.Statement) {
+			i := order[n]
+			return items[i].p, func(ctx context.Context, on db.Row) error {
+				var err error
+				answers[i].row, err = s.queries.FinishUpload(ctx, on, items[i].params)
+				return err
 			}
-			_, err = s.o.Jobs.InsertMany(ctx, tx, []queue.Entry{{Job: ThumbnailJob{ID: row.ID}, Lane: queue.Thumbnails}})
-			return row, err
+		}, func(n int, err error) error {
+			a := &answers[order[n]]
+			if err == nil && IsRaster(a.row.ContentType) {
+				thumbnails = append(thumbnails, queue.Entry{Job: ThumbnailJob{ID: a.row.ID}, Lane: queue.Thumbnails})
+			}
+			return a.end(err, ErrLost)
 		})
+		if err != nil || len(thumbnails) == 0 {
+			return err
+		}
+		_, err = s.o.Jobs.InsertMany(ctx, tx, thumbnails)
+		return err
+	})
+	return answers, err
 }
 
-// refused is a fault that concerns one item alone: its statement changed nothing, and
-// the others' stay.
-type refused struct{ error }
-
-func notFound(err, fault error) error {
+// end takes what became of an item's statement. That it found no row concerns the item
+// alone, and is none for its transaction.
+func (a *answered) end(err, none error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
-		return refused{fault}
+		a.err, err = none, nil
 	}
 	return err
 }
 
-// together does all items in one transaction, in an order of their places, each for who
-// acts in it.
-func together[T any](ctx context.Context, d *db.DB, items []T, order func(a, b int) int, actor func(T) identity.Principal,
-	do func(context.Context, pgx.Tx, T) (dbsqlc.Upload, error),
-) ([]answered, error) {
-	places := make([]int, len(items))
-	for i := range places {
-		places[i] = i
+// inOrder are the places of items, by a number of each.
+func inOrder[T any](items []T, number func(T) int64) []int {
+	order := make([]int, len(items))
+	for i := range order {
+		order[i] = i
 	}
-	slices.SortStableFunc(places, order)
-	answers := make([]answered, len(items))
-	err := d.InTx(ctx, actor(items[places[0]]), func(ctx context.Context, tx pgx.Tx) error {
-		for n, i := range places {
-			if n > 0 {
-				if err := db.Act(ctx, tx, actor(items[i])); err != nil {
-					return err
-				}
-			}
-			row, err := do(ctx, tx, items[i])
-			if why, ok := errors.AsType[refused](err); ok {
-				answers[i].err = why.error
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			answers[i].row = row
-		}
-		return nil
-	})
-	return answers, err
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(number(items[a]), number(items[b])) })
+	return order
 }
 
 // readAll looks files up. The statement begins after each item came to wait, so nobody
