@@ -90,13 +90,8 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 	if err != nil {
 		return err
 	}
-	if c.GeoIPDatabase == "" {
-		c.GeoIPDatabase = devCountries(c.DataDir)
-	}
-	if c.Uploads.Dir == "" {
-		if c.Uploads.Dir, err = filepath.Abs(filepath.Join(c.DataDir, "uploads")); err != nil {
-			return err
-		}
+	if err := inDataDir(&c); err != nil {
+		return err
 	}
 	a, err := New(ctx, Options{
 		Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, Extensions: o.Extensions,
@@ -118,6 +113,19 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 	}
 	printTable(o.Out, c, env, database.Name())
 	return a.Run(ctx, l)
+}
+
+// inDataDir sets what dev finds or keeps in the data directory, where nothing else is set.
+func inDataDir(c *config.Config) error {
+	if c.GeoIPDatabase == "" {
+		c.GeoIPDatabase = devCountries(c.DataDir)
+	}
+	if c.Uploads.Dir != "" {
+		return nil
+	}
+	var err error
+	c.Uploads.Dir, err = filepath.Abs(filepath.Join(c.DataDir, "uploads"))
+	return err
 }
 
 // seed completes the demo data and env. A value from the environment wins over

@@ -19,6 +19,9 @@ import (
 // placeWithin is how long a file waits for its row to be looked up or begun.
 const placeWithin = time.Second
 
+// gap is between two batches, unless many wait: a lone file waits for nobody.
+const gap = 2 * time.Millisecond
+
 // shared are the statements of every file that is sent or read. What waits while one
 // transaction is under way shares the next: else each file would pay for two commits,
 // and those of one account would wait for each other's.
@@ -52,9 +55,9 @@ type answered struct {
 
 func (s *Service) share() {
 	s.shared = shared{
-		begins:   groupcommit.New(groupcommit.Options[beginShared]{MaxWait: placeWithin}, s.beginAll),
-		finishes: groupcommit.New(groupcommit.Options[finishShared]{}, s.finishAll), // refuses nothing whose bytes are there
-		reads:    groupcommit.New(groupcommit.Options[readShared]{MaxWait: placeWithin}, s.readAll),
+		begins:   groupcommit.New(groupcommit.Options[beginShared]{MaxWait: placeWithin, Gap: gap}, s.beginAll),
+		finishes: groupcommit.New(groupcommit.Options[finishShared]{Gap: gap}, s.finishAll), // refuses nothing whose bytes are there
+		reads:    groupcommit.New(groupcommit.Options[readShared]{MaxWait: placeWithin, Gap: gap}, s.readAll),
 	}
 }
 
