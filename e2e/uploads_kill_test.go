@@ -245,7 +245,7 @@ func readyRows(t *testing.T, conn *pgx.Conn) map[string]readyUpload {
 	return found
 }
 
-// age makes everything old enough to be swept.
+// age makes everything old enough to be swept, and the sweep due.
 func age(t *testing.T, server *embedded.Server, dir string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), server.AdminURL("files"))
@@ -254,7 +254,8 @@ func age(t *testing.T, server *embedded.Server, dir string) {
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
 	if _, err := conn.Exec(t.Context(), `set waypost.actor_type = 'system'; set waypost.actor_id = 'test'; set waypost.action = 'system:test';
-		update uploads set expires_at = now() - interval '1 hour' where status = 'pending'`); err != nil {
+		update uploads set expires_at = now() - interval '1 hour' where status = 'pending';
+		update cron set next_run_at = now() where name = 'uploads.sweep'`); err != nil {
 		t.Fatal(err)
 	}
 	old := time.Now().Add(-100 * time.Hour)
