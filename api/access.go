@@ -18,6 +18,7 @@ const (
 	schemeBearer   = "bearer"
 	schemeAPIToken = "apiToken"
 	schemeSiteKey  = "siteKey"
+	schemeFileLink = "fileLink"
 )
 
 // accessKey holds an operation's Access in its metadata, for the guard and for
@@ -28,8 +29,10 @@ const accessKey = "waypost.access"
 // start-up: deny by default.
 type Access struct {
 	scheme string
-	roles  []identity.Role
-	scope  site.Scope // of a site's key
+	// optional also admits who brings no credential; who brings one needs it to hold.
+	optional bool
+	roles    []identity.Role
+	scope    site.Scope // of a site's key
 	// session refuses API tokens: the operation is for the account's holder alone.
 	session bool
 	// enrolling admits accounts that must set up two-factor authentication first.
@@ -37,10 +40,22 @@ type Access struct {
 	// accounts says that the operation is about an account, which the service
 	// admits to; an API token needs scope admin for others'.
 	accounts bool
+	// files says the same of files.
+	files bool
+	// link names the query parameter with a signed link, which is enough by itself; the
+	// service verifies it. "" for none.
+	link string
 }
 
 // public needs no credential.
 func public() Access { return Access{} }
+
+// anybody needs no credential either, but treats accounts differently: a credential that
+// is sent must hold, as for signedIn. Answers that anybody gets may be kept for a while
+// by everybody, others by nobody else.
+func anybody() Access {
+	return Access{scheme: schemeBearer, optional: true, roles: identity.Roles()}
+}
 
 // signedIn needs any active account.
 func signedIn() Access { return Access{scheme: schemeBearer, roles: identity.Roles()} }
@@ -73,6 +88,19 @@ func (a Access) ofAccounts() Access {
 	return a
 }
 
+// ofFiles says that an API token needs scope admin, besides the method's own, for
+// others' files.
+func (a Access) ofFiles() Access {
+	a.files = true
+	return a
+}
+
+// orLink also admits whoever has a link.
+func (a Access) orLink() Access {
+	a.link = linkParameter
+	return a
+}
+
 // siteKey needs a secret API key of a site, with scope read.
 func siteKey() Access { return Access{scheme: schemeSiteKey, scope: site.ScopeRead} }
 
@@ -89,6 +117,9 @@ func access(op huma.Operation, a Access, fails ...error) huma.Operation {
 	op.Metadata[accessKey] = a
 	op.Metadata[failuresKey] = slices.Concat(a.failures(), fails)
 	op.Security = []map[string][]string{}
+	if a.optional {
+		op.Security = append(op.Security, map[string][]string{})
+	}
 	for _, scheme := range a.schemes() {
 		op.Security = append(op.Security, map[string][]string{scheme: {}})
 	}
@@ -103,6 +134,8 @@ func (a Access) schemes() []string {
 	switch {
 	case a.scheme == "":
 		return nil
+	case a.link != "":
+		return []string{schemeBearer, schemeAPIToken, schemeFileLink}
 	case a.scheme == schemeBearer && !a.session:
 		return []string{schemeBearer, schemeAPIToken}
 	}
@@ -145,10 +178,10 @@ func (a Access) scopes(method string) []identity.Scope {
 	return list
 }
 
-// othersScopes are those that an ADMIN's API token needs for others' accounts; nil
-// for an operation that is not about accounts.
+// othersScopes are those that an ADMIN's API token needs for others' accounts and
+// files; nil for an operation that is about neither.
 func (a Access) othersScopes(method string) []identity.Scope {
-	if !a.accounts {
+	if !a.accounts && !a.files {
 		return nil
 	}
 	return append(a.scopes(method), identity.Administer)
@@ -174,6 +207,8 @@ func (a Access) allows(p identity.Principal, method string) error {
 // sentence says for people who may call.
 func (a Access) sentence(method string) string {
 	switch {
+	case a.optional:
+		return "Access: public; an API token, where one is sent, needs " + scopeNames(a.scopes(method)) + "."
 	case a.session && a.restricted():
 		return "Access: role " + a.roleNames() + "; not with an API token."
 	case a.session:
@@ -182,6 +217,12 @@ func (a Access) sentence(method string) string {
 		return "Access: a secret API key of the site, with scope `" + string(a.scope) + "`."
 	case a.scheme == schemeBearer && a.restricted():
 		return "Access: role " + a.roleNames() + "; an API token needs " + scopeNames(a.scopes(method)) + "."
+	case a.link != "":
+		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) +
+			", and in addition `admin` for another person's file. Or anybody with a link, without signing in."
+	case a.files:
+		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) +
+			", and in addition `admin` for another person's file."
 	case a.accounts && method == http.MethodGet:
 		return "Access: anybody who is signed in; an API token needs " + scopeNames(a.scopes(method)) +
 			", and in addition `admin` for another person's account."

@@ -23,6 +23,17 @@ import (
 // documented statuses, codes and examples.
 const failuresKey = "waypost.failures"
 
+// streamedKey holds in an operation's metadata the body that its handler reads by
+// itself. Huma, which would read a body that it knows of into memory, must not see it
+// before the operation is registered.
+const streamedKey = "waypost.streamed"
+
+// streamed says that op's handler reads body by itself.
+func streamed(op huma.Operation, body *huma.RequestBody) huma.Operation {
+	op.Metadata[streamedKey] = body
+	return op
+}
+
 // Failures that any work can end in.
 var (
 	errUnexpected = errors.New("a defect, which clients see as internal_error")
@@ -37,9 +48,12 @@ func bodyFailures() []error {
 // describeAnswers documents everything that op can answer, once Huma has read its
 // types.
 func describeAnswers(oapi *huma.OpenAPI, op *huma.Operation) {
+	if streamed, ok := op.Metadata[streamedKey].(*huma.RequestBody); ok {
+		op.RequestBody = streamed
+	}
 	failures, _ := op.Metadata[failuresKey].([]error)
 	failures = append(slices.Clone(failures), fault.Validation(invalidExample(op)), errUnexpected)
-	if op.RequestBody != nil {
+	if takesJSON(op) {
 		failures = append(failures, bodyFailures()...)
 	}
 	// What reads nothing and asks nobody is never slow.
@@ -73,6 +87,9 @@ func describeAnswers(oapi *huma.OpenAPI, op *huma.Operation) {
 		}
 		if a, ok := op.Metadata[accessKey].(Access); ok && a.scheme == schemeBearer && status == http.StatusUnauthorized {
 			r.Headers[challengeHeader] = headerReference(challengeHeader)
+		}
+		if status == http.StatusRequestedRangeNotSatisfiable {
+			r.Headers[contentRangeHeader] = &huma.Header{Schema: &huma.Schema{Type: huma.TypeString, Description: "How many bytes there are.", Examples: []any{"bytes */48213"}}}
 		}
 		op.Responses[strconv.Itoa(status)] = r
 	}

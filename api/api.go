@@ -68,9 +68,9 @@ func Mount(r chi.Router, o Options) (huma.API, error) {
 	config.Formats = map[string]huma.Format{"application/json": model.Format(), "json": model.Format(), csvType: csvFormat()}
 
 	r.Use(aliases(list.aliases()))
-	operations := r.With(httpedge.CheckQuery, withETag("/api/stats/"))
+	operations := r.With(httpedge.CheckQuery, withETag("/api/stats/", "/api/blogs"))
 	a := humachi.New(operations, config)
-	a.UseMiddleware(guard(o.Authenticator, o.SiteKeys, newLimiter(o.KeyRate)), readJSON)
+	a.UseMiddleware(guard(o.Authenticator, o.SiteKeys, newLimiter(o.KeyRate)), readJSON, linger)
 	list.register(a, r)
 
 	if err := checkAccess(a); err != nil {

@@ -19,11 +19,8 @@ import (
 	"github.com/waypost/waypost/internal/httpedge"
 )
 
-// Limits of a request body, where an operation sets no others.
-const (
-	maxBody     = 1 << 20 // bytes
-	bodyTimeout = 10 * time.Second
-)
+// bodyTimeout is how long a client may take to send a body.
+const bodyTimeout = 10 * time.Second
 
 var (
 	errMediaType = fault.New(fault.UnsupportedMedia, fault.CodeUnsupportedMedia, "Send the body as application/json.")
@@ -38,12 +35,12 @@ var (
 // that its limits and its syntax have answers of their own. What the fields hold
 // is judged by the model's rules.
 func readJSON(ctx huma.Context, next func(huma.Context)) {
-	if ctx.Operation().RequestBody == nil {
+	if !takesJSON(ctx.Operation()) {
 		next(ctx)
 		return
 	}
 	r, w := humachi.Unwrap(ctx)
-	body, err := readBody(w, r, maxBody, errMediaType, "application/json")
+	body, err := readBody(w, r, ctx.Operation().MaxBodyBytes, errMediaType, "application/json")
 	if err == nil {
 		err = checkJSON(body)
 	}
@@ -53,6 +50,11 @@ func readJSON(ctx huma.Context, next func(huma.Context)) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	next(ctx)
+}
+
+// takesJSON reports whether an operation's body is JSON; others read theirs by themselves.
+func takesJSON(op *huma.Operation) bool {
+	return op.RequestBody != nil && op.RequestBody.Content["application/json"] != nil
 }
 
 // readBody reads at most limit bytes. A body may leave its media type out, but

@@ -17,7 +17,7 @@ func unmanned(t *testing.T) []api.Resource {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []api.Resource{webhooks, api.Statistics(nil, api.Collection{}), api.Sites(nil, nil, nil), api.Audit(nil, nil), api.Service(baseURL, "/docs", api.Condition{})}
+	return []api.Resource{webhooks, api.Statistics(nil, api.Collection{}), api.Sites(nil, nil, nil), api.Mails(nil), api.Audit(nil, nil), api.Service(baseURL, "/docs", api.Condition{})}
 }
 
 // described is the description of all resources.
@@ -25,7 +25,7 @@ func described(t *testing.T) *huma.OpenAPI {
 	t.Helper()
 	a, err := api.Mount(chi.NewRouter(), api.Options{
 		BaseURL:   baseURL,
-		Resources: append(unmanned(t), api.SignIn(nil, nil, baseURL), api.APITokens(nil), api.Users(nil), api.Posts(nil)),
+		Resources: append(unmanned(t), api.SignIn(nil, nil, baseURL), api.APITokens(nil), api.Users(nil), api.Posts(nil), api.Blogs(nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func describe(config *huma.Config, baseURL string, list resources) {
 	config.Extensions = map[string]any{"x-tagGroups": list.groups(), export.Extension: exportVariables(list)}
 	config.Components.SecuritySchemes = securitySchemes(list)
 	config.Components.Headers = headers()
-	config.OnAddOperation = append(config.OnAddOperation, describeAnswers)
+	config.OnAddOperation = append(config.OnAddOperation, describeRow, describeAnswers)
 }
 
 const (

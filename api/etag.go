@@ -5,16 +5,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 )
 
-// withETag gives successful answers to GETs below prefix a tag made of their
+// withETag gives successful answers to GETs below prefixes a tag made of their
 // bytes, and answers 304 to a client that has them. The tag is a weak one (RFC
 // 9110, section 8.8.1): answers are compressed after it is made.
-func withETag(prefix string) func(http.Handler) http.Handler {
+func withETag(prefixes ...string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.HasPrefix(r.URL.Path, prefix) {
+			below := func(prefix string) bool { return strings.HasPrefix(r.URL.Path, prefix) }
+			if r.Method != http.MethodGet && r.Method != http.MethodHead || !slices.ContainsFunc(prefixes, below) {
 				next.ServeHTTP(w, r)
 				return
 			}

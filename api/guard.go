@@ -59,13 +59,22 @@ func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Con
 		}
 		var err error
 		c := identity.NewContext(ctx.Context(), identity.FromContext(ctx.Context()).Doing(ctx.Operation().OperationID))
-		switch a.scheme {
-		case schemeBearer:
+		switch {
+		case a.link != "" && r.URL.Query().Has(a.link):
+			// Whatever else came along doesn't matter.
+		case a.scheme == schemeBearer:
+			if a.optional {
+				w.Header().Add("Vary", "Authorization")
+				w.Header().Set("Cache-Control", cacheControl(r))
+				if isAnonymous(r) {
+					break
+				}
+			}
 			c, err = signIn(c, r, accounts, a)
 			if err != nil && fault.KindOf(err) == fault.Unauthenticated {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="waypost"`) // RFC 6750, section 3
 			}
-		case schemeSiteKey:
+		case a.scheme == schemeSiteKey:
 			c, err = openSite(c, w, r, keys, perKey, a.scope)
 		}
 		if err != nil {
@@ -74,6 +83,18 @@ func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Con
 		}
 		next(huma.WithContext(ctx, c))
 	}
+}
+
+// isAnonymous reports whether a request brings no credential at all.
+func isAnonymous(r *http.Request) bool { return len(r.Header.Values("Authorization")) == 0 }
+
+// cacheControl is of answers that everybody gets, or only who signed in. A failure says
+// no-store instead.
+func cacheControl(r *http.Request) string {
+	if isAnonymous(r) {
+		return "public, max-age=60"
+	}
+	return "private"
 }
 
 func signIn(ctx context.Context, r *http.Request, accounts Authenticator, a Access) (context.Context, error) {

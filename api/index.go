@@ -31,6 +31,7 @@ func registerIndex(a huma.API, baseURL, docs string) {
 		"deliveries":   baseURL + "/api/admin/webhooks",
 		"users":        baseURL + "/api/users",
 		"posts":        baseURL + "/api/posts",
+		"blogs":        baseURL + "/api/blogs",
 		"openapi_yaml": baseURL + docs + "/openapi.yaml",
 	}
 	huma.Register(a, access(huma.Operation{

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"reflect"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -36,7 +37,10 @@ func within(part string, err error) error {
 	}
 	details := make(map[string]string, len(f.Details))
 	for field, sentence := range f.Details {
-		details[part+"."+field] = sentence
+		if !strings.HasPrefix(field, part+".") { // what a handler said itself has it
+			field = part + "." + field
+		}
+		details[field] = sentence
 	}
 	return f.With(details)
 }

@@ -22,14 +22,15 @@ type Permission struct {
 	Method      string `json:"method"`
 	Path        string `json:"path"`
 	OperationID string `json:"operation_id"`
-	// Anonymous needs no credential at all.
+	// Anonymous needs no credential at all. Where there are Roles as well, a credential
+	// that is sent must hold.
 	Anonymous bool            `json:"anonymous"`
 	Roles     []identity.Role `json:"roles"`
 	// Scopes are what an API token needs besides its owner's role; none where no API
 	// token will do.
 	Scopes []identity.Scope `json:"token_scopes"`
-	// OthersScopes are what it needs instead for others' accounts, and to change a
-	// role or who is active; none where that is no matter.
+	// OthersScopes are what it needs instead for others' accounts and files, and to
+	// change a role or who is active; none where that is no matter.
 	OthersScopes []identity.Scope `json:"token_scopes_for_others,omitempty"`
 	// SiteScope is what a site's secret key needs.
 	SiteScope string `json:"site_key_scope,omitempty"`
@@ -46,7 +47,7 @@ func Permissions(doc *huma.OpenAPI) []Permission {
 				continue // a plain route: its handler checks signatures or public keys
 			}
 			p := Permission{
-				Method: method, Path: path, OperationID: op.OperationID, Anonymous: a.scheme == "",
+				Method: method, Path: path, OperationID: op.OperationID, Anonymous: a.scheme == "" || a.optional,
 				Roles: []identity.Role{}, Scopes: []identity.Scope{}, SiteScope: string(a.scope),
 			}
 			if a.scheme == schemeBearer {
@@ -123,5 +124,5 @@ func DescribePermissions(doc *huma.OpenAPI, shown func(path string) bool) {
 
 const permissionText = `**Permissions.** The table says who may call which operation. An API token acts as its owner: the token needs the scopes in its
 column, and its owner needs the role. Where the column is empty, API tokens are not accepted. The scopes after "others'" are needed for
-other people's accounts, and to change anybody's role or ` + "`active`" + `, the owner's included. Each operation's description says whether it
+other people's accounts and files, and to change anybody's role or ` + "`active`" + `, the owner's included. Each operation's description says whether it
 treats your own things and other people's differently.`

@@ -9,7 +9,16 @@ import (
 	"testing"
 )
 
-const abuseCases = 38
+// abuseCases are the numbers of those whose part of the program there is.
+var abuseCases = append(numbers(1, 45), 49, 50, 60)
+
+func numbers(from, to int) []int {
+	var list []int
+	for n := from; n <= to; n++ {
+		list = append(list, n)
+	}
+	return list
+}
 
 var (
 	abuseRow  = regexp.MustCompile(`(?m)^\| (\d+) \|.*\| ([^|]*) \|$`)
@@ -30,11 +39,11 @@ func TestEveryAbuseCaseNamesTestsThatExist(t *testing.T) {
 		t.Fatal("docs/security.md has no table of abuse cases")
 	}
 	rows := abuseRow.FindAllStringSubmatch(table, -1)
-	if len(rows) != abuseCases {
-		t.Errorf("%d rows, want %d", len(rows), abuseCases)
+	if len(rows) != len(abuseCases) {
+		t.Fatalf("%d rows, want %d", len(rows), len(abuseCases))
 	}
 	for i, row := range rows {
-		number := fmt.Sprint(i + 1)
+		number := fmt.Sprint(abuseCases[i])
 		if row[1] != number {
 			t.Fatalf("row %s where %s belongs", row[1], number)
 		}
@@ -43,7 +52,7 @@ func TestEveryAbuseCaseNamesTestsThatExist(t *testing.T) {
 			t.Errorf("case %s names no test in %q", number, row[2])
 		}
 		for _, test := range tests {
-			if err := carriesCase(test[1], test[2], test[3], i+1); err != nil {
+			if err := carriesCase(test[1], test[2], test[3], abuseCases[i]); err != nil {
 				t.Errorf("case %s: %v", number, err)
 			}
 		}

@@ -64,6 +64,12 @@ func TestABrokenChainIsToldByReadinessLogAndAlert(t *testing.T) {
 	if log := p.stderr.String(); !strings.Contains(log, `"level":"ERROR","msg":"the audit log is broken"`) {
 		t.Errorf("the log says nothing of it: %s", tail(log, 2000))
 	}
+	// Once to each ADMIN and verification, though it is found each minute.
+	var mails int
+	if err := owner.QueryRow(t.Context(), `select count(*) from mails where template = 'alert' and recipient = 'root@example.com'
+		and text like '%The audit log is broken at entry%row\_hash%'`).Scan(&mails); err != nil || mails < 1 || mails > 2 {
+		t.Errorf("%d mails about it, %v", mails, err)
+	}
 	code, out, errOut := command(t, []string{"DATABASE_URL=" + urls.App}, "", "audit", "verify")
 	if code != 1 || !strings.Contains(out, "row_hash") {
 		t.Errorf("audit verify: exit %d, %s %s", code, out, errOut)

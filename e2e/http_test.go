@@ -104,7 +104,7 @@ func TestAServiceSaysWhereThingsAreAndThatItIsReady(t *testing.T) {
 	}
 	var ready struct{ Checks map[string]string }
 	do(t, "GET", p.url+"/readyz", "").into(t, &ready)
-	if diff := cmp.Diff(map[string]string{"database": "ok", "migrations": "ok", "jobs": "ok", "geoip": "not configured", "audit": "ok"}, ready.Checks); diff != "" {
+	if diff := cmp.Diff(map[string]string{"database": "ok", "migrations": "ok", "jobs": "ok", "geoip": "not configured", "audit": "ok", "mail": "off", "search": "ok", "storage": "not configured"}, ready.Checks); diff != "" {
 		t.Error(diff)
 	}
 	for name, want := range map[string]string{

@@ -32,22 +32,24 @@ type kind struct {
 	role   string
 	token  bool // an API token
 	scopes []string
+	// bad credentials are none, and must not be sent at all.
+	bad bool
 	// enrolls may do little before it has set up two-factor authentication.
 	enrolls bool
 }
 
 var kinds = map[string]kind{
 	callerNobody:      {},
-	callerForger:      {},
-	callerTokenForger: {},
+	callerForger:      {bad: true},
+	callerTokenForger: {bad: true},
 	callerUser:        {scheme: "bearer", role: "USER"},
 	callerEditor:      {scheme: "bearer", role: "EDITOR"},
 	callerAdmin:       {scheme: "bearer", role: "ADMIN"},
 	callerToken:       {scheme: "apiToken", role: "ADMIN", token: true, scopes: []string{"read", "write", "admin"}},
 	callerWeakToken:   {scheme: "apiToken", role: "ADMIN", token: true, scopes: []string{"ai"}},
 	callerPlainToken:  {scheme: "apiToken", role: "ADMIN", token: true, scopes: []string{"read", "write"}},
-	callerLateToken:   {},
-	callerEnded:       {},
+	callerLateToken:   {bad: true},
+	callerEnded:       {bad: true},
 	callerMustEnroll:  {scheme: "bearer", role: "ADMIN", enrolls: true},
 	callerReader:      {scheme: "siteKey", scopes: []string{"read"}},
 	callerFeeder:      {scheme: "siteKey", scopes: []string{"ingest"}},
@@ -76,6 +78,11 @@ func (o *operation) schemes() []string {
 		}
 	}
 	return list
+}
+
+// optional reports whether no credential will do as well.
+func (o *operation) optional() bool {
+	return slices.ContainsFunc(o.doc.Security, func(alternative map[string][]string) bool { return len(alternative) == 0 })
 }
 
 // access is the sentence that says for people who may call.
@@ -133,6 +140,10 @@ func (o *operation) checkAccess(caller string, a answer) []string {
 			return []string{fmt.Sprintf("no security is documented, and the answer is %d %s", a.status, code)}
 		}
 	case slices.Contains(schemes, "paymentSignature"): // callers don't sign, requests are signed
+	case o.optional() && !slices.Contains(schemes, k.scheme):
+		if unknown != k.bad || refused {
+			return []string{fmt.Sprintf("no security will do as well, and the answer is %d %s", a.status, code)}
+		}
 	case !slices.Contains(schemes, k.scheme):
 		if known := k.token && refused; !unknown && !known {
 			return []string{fmt.Sprintf("documented is %v, and who has none gets %d", schemes, a.status)}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 )
@@ -26,11 +27,27 @@ var preparations = map[string]func(*testing.T, *world, *request){
 		r.query.Set("new", w.newestEntry(t)["seq"])
 	},
 	"get-audit-proof": func(_ *testing.T, _ *world, r *request) { r.query.Set("size", r.params["seq"]) },
+	"create-blog": func(_ *testing.T, w *world, r *request) {
+		r.body = fmt.Appendf(nil, `{"title":"A blog","content":"Text","published":true,"slug":"made-%s"}`, w.next())
+	},
+	"put-blog":    ofBlog,
+	"update-blog": ofBlog,
+	"create-upload": func(_ *testing.T, _ *world, r *request) {
+		r.body, r.header = form("text/plain", "Notes on the engine.")
+	},
+	"complete-upload":      func(t *testing.T, w *world, r *request) { r.params = w.makeStaged(t, "Notes on the engine.", "") },
+	"get-upload-thumbnail": func(t *testing.T, w *world, r *request) { r.params = w.makePicture(t) },
 	"create-user": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"made-%s@example.com"}`, w.next())
 	},
 	"register-user": func(_ *testing.T, w *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"self-%s@example.com","password":%q}`, w.next(), adminPassword)
+	},
+	"send-test-mail": func(_ *testing.T, w *world, r *request) {
+		r.body = fmt.Appendf(nil, `{"to":"tested-%s@example.com"}`, w.next())
+	},
+	"resume-queue": func(t *testing.T, w *world, r *request) {
+		w.behind(t, `update river_queue set paused_at = now() where name = $1`, r.params["name"])
 	},
 	"change-password": func(_ *testing.T, _ *world, r *request) {
 		r.body = fmt.Appendf(nil, `{"current_password":%q,"new_password":%q}`, adminPassword, adminPassword)
@@ -77,6 +94,11 @@ var preparations = map[string]func(*testing.T, *world, *request){
 	}),
 }
 
+// ofBlog leaves the slug as it is: that of the example is another's.
+func ofBlog(_ *testing.T, _ *world, r *request) {
+	r.body = []byte(`{"title":"Another title","published":true}`)
+}
+
 // ofPerson prepares what only somebody with an account has; others name an id
 // that says nothing to them.
 func ofPerson(prepare func(*testing.T, *world, *request)) func(*testing.T, *world, *request) {
@@ -121,6 +143,10 @@ var specials = calls{
 	},
 	"receive-webhook": func(_ *testing.T, _ *world, call func(request) answer) {
 		call(request{name: unsigned, caller: callerNobody, params: map[string]string{"provider": "payment"}, body: []byte("{}")})
+	},
+	"resend-mail": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "one on its way", caller: callerAdmin, params: w.makeMail(t, "mailed-"+w.next(), "test", "queued")})
+		call(request{name: "a link that nobody can use", caller: callerAdmin, params: w.makeMail(t, "mailed-"+w.next(), "verify", "sent")})
 	},
 	"rotate-site-key": func(t *testing.T, w *world, call func(request) answer) {
 		call(request{name: "a key rotated before", caller: callerAdmin, params: w.rotated(t)})
@@ -174,10 +200,30 @@ var specials = calls{
 		w.must(t, "DELETE", "/api/users/"+w.idOf(t, p.credentials)["id"], w.credentials[callerAdmin], nil)
 		call(request{name: "nothing to erase", caller: callerAdmin, body: []byte(`{"table":"users","row_id":"nobody"}`)})
 	},
-	"create-user":   takenAddress,
-	"register-user": takenAddress,
-	"update-user":   specialUpdates,
-	"put-user":      specialUpdates,
+	"list-blogs":           notSignedIn,
+	"get-blog":             notSignedIn,
+	"create-blog":          specialBlogs,
+	"put-blog":             specialBlogs,
+	"update-blog":          specialBlogs,
+	"create-user":          takenAddress,
+	"register-user":        takenAddress,
+	"update-user":          specialUpdates,
+	"put-user":             specialUpdates,
+	"list-uploads":         specialLists,
+	"create-upload":        specialUploads,
+	"presign-upload":       specialPresigns,
+	"complete-upload":      specialCompletes,
+	"get-upload-content":   specialContents,
+	"get-upload-thumbnail": specialContents,
+	"retry-job": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a running job", caller: callerAdmin, params: w.makeJob(t, "running")})
+	},
+	"cancel-job": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a running job", caller: callerAdmin, params: w.makeJob(t, "running")})
+	},
+	"delete-job": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a running job", caller: callerAdmin, params: w.makeJob(t, "running")})
+	},
 	"delete-user": func(t *testing.T, w *world, call func(request) answer) {
 		call(request{name: "the last ADMIN", caller: callerAdmin, params: w.idOf(t, w.credentials[callerAdmin])})
 	},
@@ -280,6 +326,20 @@ var specials = calls{
 	},
 	"start-oauth-login":  specialStart,
 	"finish-oauth-login": specialFinishes,
+}
+
+// notSignedIn sends what is no token, where none will do.
+func notSignedIn(t *testing.T, w *world, call func(request) answer) {
+	call(request{name: "no token", caller: aNewcomer, credentials: []string{"Authorization", "Basic YTpi"}, params: w.makeBlog(t)})
+}
+
+func specialBlogs(t *testing.T, w *world, call func(request) answer) {
+	slug := "taken-" + w.next()
+	w.must(t, "POST", "/api/blogs", w.credentials[callerEditor], map[string]string{"title": "A blog", "content": "Text", "slug": slug})
+	body := map[string]string{"title": "Another blog", "content": "Text", "slug": slug}
+	call(request{name: "a taken slug", caller: callerEditor, params: w.makeBlog(t), body: []byte(jsonText(body))})
+	body["content"] = strings.Repeat("x", 9<<20)
+	call(request{name: "9 MB", caller: callerEditor, params: w.makeBlog(t), body: []byte(jsonText(body))})
 }
 
 func codeBody(code string) []byte { return []byte(jsonText(map[string]string{"code": code})) }

@@ -38,6 +38,7 @@ func (s *sightings) add(a answer) {
 		(*s)[a.status][sight{"header", name}] = true
 	}
 	(*s)[a.status][sight{"media type", a.mediaType()}] = true
+	(*s)[a.status][sight{"media type", anyMedia}] = true
 	(*s)[a.status][sight{"error code", a.errorCode()}] = true
 }
 
@@ -64,6 +65,9 @@ func (d *description) unseen(o *operation, seen sightings) []string {
 	}
 	return wrong
 }
+
+// anyMedia is documented where the bytes are of any type (RFC 9110, section 12.5.1).
+const anyMedia = "*/*"
 
 // promises are what answers with that status have at one time or another.
 func (r response) promises(status int) []sight {
@@ -100,6 +104,9 @@ func (d *description) check(o *operation, a answer) []string {
 	}
 	mediaType := a.mediaType()
 	m, ok := documented.Content[mediaType]
+	if !ok {
+		m, ok = documented.Content[anyMedia]
+	}
 	if !ok {
 		return in(a, append(wrong, fmt.Sprintf("the undocumented media type %q", mediaType)))
 	}

@@ -26,6 +26,15 @@ var limits = calls{
 	"verify-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: callerNobody, body: secondStep(w.firstStep(t, w.enrolled(t)), "no such code")})
 	},
+	"send-test-mail": func(_ *testing.T, w *world, call func(request) answer) {
+		exceed(call, request{caller: callerAdmin, body: fmt.Appendf(nil, `{"to":"tested-%s@example.com"}`, w.next())})
+	},
+	"resend-mail": func(t *testing.T, w *world, call func(request) answer) {
+		to := "mailed-" + w.next()
+		call(request{name: "once", caller: callerAdmin, params: w.makeMail(t, to, "test", "sent")})
+		w.behind(t, "update mail_allowances set times = array_fill(now(), array[10]) where address = sha256($1)", []byte(to+"@example.com"))
+		call(request{name: "too many", caller: callerAdmin, params: w.makeMail(t, to, "test", "sent")})
+	},
 	"update-user": tooManyAddresses,
 	"put-user":    tooManyAddresses,
 	"request-password-reset": func(t *testing.T, w *world, call func(request) answer) {

@@ -39,9 +39,13 @@ type world struct {
 	strictURL string
 	// hastyURL is of the same service, which gives up answers of the statistics soon.
 	hastyURL string
-	db       *db.DB
-	database dbtest.URLs
-	log      *journal
+	// narrowURL is of the same service, which takes files of 1 KiB alone, and 1 KiB of them.
+	narrowURL string
+	files     string // their directory
+	picture   string // the id of an image with a thumbnail, "" before it is needed
+	db        *db.DB
+	database  dbtest.URLs
+	log       *journal
 	// google and github sign in whom they are told to.
 	google, github *oauthtest.Server
 	people         map[string]*person
@@ -60,6 +64,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{log: newJournal(), google: oauthtest.NewOpenID(t, time.Now), github: oauthtest.NewGitHub(t)}
 	w.db, w.database = dbtest.NewWithURL(t)
+	w.files = t.TempDir()
 	var err error
 	// Cheap passwords: what they cost is not what is tested here.
 	cheap := account.PasswordCost{MemoryKiB: 64, Passes: 1, Lanes: 1}
@@ -73,6 +78,7 @@ func newWorld(t *testing.T) *world {
 	w.strictURL = w.compose(t, w.database.App, "WAYPOST_OAUTH_GOOGLE_URL="+w.google.URL, "WAYPOST_REQUIRE_ADMIN_2FA=true",
 		"WAYPOST_KEY_RATE=1", "WAYPOST_ADDRESS_RATE=1")
 	w.hastyURL = w.compose(t, w.database.App, "WAYPOST_STATS_TIMEOUT=50ms")
+	w.narrowURL = w.compose(t, w.database.App, "WAYPOST_UPLOAD_LIMIT=1KiB", "WAYPOST_UPLOAD_QUOTA=1KiB")
 	w.makeCallers(t)
 	return w
 }
@@ -85,7 +91,7 @@ func (w *world) compose(t *testing.T, databaseURL string, settings ...string) st
 		"WAYPOST_OAUTH_GOOGLE_CLIENT_ID="+oauthtest.ClientID, "WAYPOST_OAUTH_GOOGLE_CLIENT_SECRET="+oauthtest.ClientSecret,
 		"WAYPOST_OAUTH_GITHUB_CLIENT_ID="+oauthtest.ClientID, "WAYPOST_OAUTH_GITHUB_CLIENT_SECRET="+oauthtest.ClientSecret,
 		"WAYPOST_OAUTH_GITHUB_URL="+w.github.URL, "WAYPOST_OAUTH_GITHUB_API_URL="+w.github.URL,
-		"WAYPOST_OAUTH_RETURN_URLS="+clientURL,
+		"WAYPOST_OAUTH_RETURN_URLS="+clientURL, "WAYPOST_UPLOAD_DIR="+w.files,
 	), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -264,6 +270,14 @@ func (w *world) makeUser(t *testing.T) (string, map[string]string) {
 	return email, map[string]string{"id": made.Data.ID.String()}
 }
 
+// makeBlog makes a published blog.
+func (w *world) makeBlog(t *testing.T) map[string]string {
+	t.Helper()
+	slug := "blog-" + w.next()
+	w.must(t, "POST", "/api/blogs", w.credentials[callerEditor], map[string]any{"title": "A blog", "content": "Text", "slug": slug, "published": true})
+	return map[string]string{"id": slug}
+}
+
 // makeSite makes a site with a key, to be changed and deleted.
 func (w *world) makeSite(t *testing.T) map[string]string {
 	t.Helper()
@@ -276,6 +290,26 @@ func (w *world) makeSite(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	return map[string]string{"id": made.ID.String(), "kid": key.ID.String()}
+}
+
+// makeQueue makes a queue that nobody works.
+func (w *world) makeQueue(t *testing.T) string {
+	t.Helper()
+	name := "queue-" + w.next()
+	w.behind(t, `insert into river_queue (name, created_at, updated_at) values ($1, now(), now())`, name)
+	return name
+}
+
+// makeJob makes a job in such a queue.
+func (w *world) makeJob(t *testing.T, state string) map[string]string {
+	t.Helper()
+	queue := w.makeQueue(t)
+	w.behind(t, `insert into river_job (state, kind, args, queue, max_attempts, attempt, attempted_at, finalized_at, errors)
+		values ($1::text::river_job_state, 'test', '{}', $2, 1, 1, now(), case when $1::text = 'discarded' then now() end,
+			array['{"at": "2026-01-02T15:04:05Z", "attempt": 1, "error": "no", "trace": ""}'::jsonb])`, state, queue)
+	var found struct{ Data []struct{ ID jsonNumber } }
+	w.must(t, "GET", "/api/admin/jobs?queue="+queue, w.credentials[callerAdmin], nil).into(t, &found)
+	return map[string]string{"id": found.Data[0].ID.String()}
 }
 
 // newestEntry is of the audit log. Verifying seals first, so there are entries as soon
@@ -313,7 +347,15 @@ func (w *world) fixture(t *testing.T, path string) (map[string]string, bool) {
 		"/api/admin/audit/{seq}":       w.newestEntry,
 		"/api/admin/audit/proof/{seq}": w.newestEntry,
 		"/api/admin/sites/{id}":        w.makeSite,
-		"/api/users/{id}":              func(t *testing.T) map[string]string { _, ids := w.makeUser(t); return ids },
+		"/api/admin/mails/{id}":        func(t *testing.T) map[string]string { return w.makeMail(t, "mailed-"+w.next(), "test", "sent") },
+		"/api/blogs/{id}":              w.makeBlog,
+		"/api/uploads/{id}":            func(t *testing.T) map[string]string { return w.makeUpload(t, "text/plain", "Notes on the engine.") },
+		"/api/admin/jobs/{id}":         func(t *testing.T) map[string]string { return w.makeJob(t, "discarded") },
+		"/api/admin/queues/{name}":     func(t *testing.T) map[string]string { return map[string]string{"name": w.makeQueue(t)} },
+		"/api/admin/cron/{name}": func(*testing.T) map[string]string {
+			return map[string]string{"name": "accounts.sweep"}
+		},
+		"/api/users/{id}": func(t *testing.T) map[string]string { _, ids := w.makeUser(t); return ids },
 	} {
 		if strings.HasPrefix(path, prefix) {
 			return make(t), true

@@ -36,8 +36,9 @@ returning *;
 -- name: ListIdentities :many
 select * from identities where user_id = $1 order by created_at desc, id desc;
 
--- name: DeleteIdentity :execrows
-delete from identities where id = @id and user_id = @user_id;
+-- name: DeleteIdentity :one
+-- The provider.
+delete from identities where id = @id and user_id = @user_id returning provider;
 
 -- name: CountIdentities :one
 select count(*) from identities where user_id = $1;

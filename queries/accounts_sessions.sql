@@ -21,6 +21,17 @@ select exists (
     select 1 from auth_sessions where user_id = @user_id and address = @address and created_at > @since
 )::bool;
 
+-- name: SignedInWith :one
+-- Whether a session that is kept was opened from exactly that address with that program.
+select exists (
+    select 1 from auth_sessions where user_id = @user_id and address = @address and user_agent = @user_agent
+)::bool;
+
+-- name: ListSignInPlaces :many
+-- From where and with what an account signed in, as far as its sessions are kept.
+select address, user_agent from auth_sessions where user_id = @user_id
+order by created_at desc limit sqlc.arg('max_rows')::int;
+
 -- name: LockRefreshFamily :one
 -- Locks a refresh token, then its session, and with it the family. What became of
 -- the family's tokens is read after, by other statements: one that has waited for a

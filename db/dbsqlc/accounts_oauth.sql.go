@@ -47,16 +47,16 @@ func (q *Queries) CountIdentities(ctx context.Context, db DBTX, userID int64) (i
 	return count, err
 }
 
-const deleteIdentity = `-- name: DeleteIdentity :execrows
-delete from identities where id = $1 and user_id = $2
+const deleteIdentity = `-- name: DeleteIdentity :one
+delete from identities where id = $1 and user_id = $2 returning provider
 `
 
-func (q *Queries) DeleteIdentity(ctx context.Context, db DBTX, iD int64, userID int64) (int64, error) {
-	result, err := db.Exec(ctx, deleteIdentity, iD, userID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// The provider.
+func (q *Queries) DeleteIdentity(ctx context.Context, db DBTX, iD int64, userID int64) (string, error) {
+	row := db.QueryRow(ctx, deleteIdentity, iD, userID)
+	var provider string
+	err := row.Scan(&provider)
+	return provider, err
 }
 
 const deleteStaleOAuthCodes = `-- name: DeleteStaleOAuthCodes :execrows

@@ -199,6 +199,37 @@ func (q *Queries) ListAuthSessions(ctx context.Context, db DBTX, arg ListAuthSes
 	return items, nil
 }
 
+const listSignInPlaces = `-- name: ListSignInPlaces :many
+select address, user_agent from auth_sessions where user_id = $1
+order by created_at desc limit $2::int
+`
+
+type ListSignInPlacesRow struct {
+	Address   string
+	UserAgent string
+}
+
+// From where and with what an account signed in, as far as its sessions are kept.
+func (q *Queries) ListSignInPlaces(ctx context.Context, db DBTX, userID int64, maxRows int32) ([]ListSignInPlacesRow, error) {
+	rows, err := db.Query(ctx, listSignInPlaces, userID, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListSignInPlacesRow{}
+	for rows.Next() {
+		var i ListSignInPlacesRow
+		if err := rows.Scan(&i.Address, &i.UserAgent); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockRefreshFamily = `-- name: LockRefreshFamily :one
 with token as materialized (
     select session_id from refresh_tokens where token_sha256 = $1 for no key update
@@ -264,6 +295,20 @@ select exists (
 // Whether the account signed in from that address since.
 func (q *Queries) SignedInFrom(ctx context.Context, db DBTX, userID int64, address string, since time.Time) (bool, error) {
 	row := db.QueryRow(ctx, signedInFrom, userID, address, since)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const signedInWith = `-- name: SignedInWith :one
+select exists (
+    select 1 from auth_sessions where user_id = $1 and address = $2 and user_agent = $3
+)::bool
+`
+
+// Whether a session that is kept was opened from exactly that address with that program.
+func (q *Queries) SignedInWith(ctx context.Context, db DBTX, userID int64, address string, userAgent string) (bool, error) {
+	row := db.QueryRow(ctx, signedInWith, userID, address, userAgent)
 	var column_1 bool
 	err := row.Scan(&column_1)
 	return column_1, err

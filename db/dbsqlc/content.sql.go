@@ -10,6 +10,18 @@ import (
 	"time"
 )
 
+const countDuePosts = `-- name: CountDuePosts :one
+select count(*) from (select from post_words where words is null limit 1000) due
+`
+
+// 1,000 stands for more.
+func (q *Queries) CountDuePosts(ctx context.Context, db DBTX) (int64, error) {
+	row := db.QueryRow(ctx, countDuePosts)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deletePost = `-- name: DeletePost :execrows
 delete from posts where id = $1 and ($2::bool or author_id = $3)
 `
@@ -21,6 +33,38 @@ func (q *Queries) DeletePost(ctx context.Context, db DBTX, iD int64, anyones boo
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const duePosts = `-- name: DuePosts :many
+select p.id, p.title, p.body as text from post_words w join posts p on p.id = w.id
+where w.words is null order by w.id limit $1 for update of w skip locked
+`
+
+type DuePostsRow struct {
+	ID    int64
+	Title string
+	Text  string
+}
+
+// Those whose words are not known, and that nobody else is reading.
+func (q *Queries) DuePosts(ctx context.Context, db DBTX, batch int32) ([]DuePostsRow, error) {
+	rows, err := db.Query(ctx, duePosts, batch)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []DuePostsRow{}
+	for rows.Next() {
+		var i DuePostsRow
+		if err := rows.Scan(&i.ID, &i.Title, &i.Text); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const findPost = `-- name: FindPost :one
@@ -40,6 +84,16 @@ func (q *Queries) FindPost(ctx context.Context, db DBTX, id int64) (Post, error)
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const indexPost = `-- name: IndexPost :exec
+insert into post_words (id, created_at, words) select $1::bigint, p.created_at, array_to_tsvector($2::text[]) from posts p where p.id = $1::bigint
+on conflict (id) do update set words = excluded.words
+`
+
+func (q *Queries) IndexPost(ctx context.Context, db DBTX, iD int64, words []string) error {
+	_, err := db.Exec(ctx, indexPost, iD, words)
+	return err
 }
 
 const insertPost = `-- name: InsertPost :one
@@ -86,6 +140,38 @@ func (q *Queries) PostExists(ctx context.Context, db DBTX, id int64) (bool, erro
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const postsByID = `-- name: PostsByID :many
+select id, author_id, title, body, tags, created_at, updated_at from posts where id = any ($1::bigint[])
+`
+
+func (q *Queries) PostsByID(ctx context.Context, db DBTX, ids []int64) ([]Post, error) {
+	rows, err := db.Query(ctx, postsByID, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Post{}
+	for rows.Next() {
+		var i Post
+		if err := rows.Scan(
+			&i.ID,
+			&i.AuthorID,
+			&i.Title,
+			&i.Body,
+			&i.Tags,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const updatePost = `-- name: UpdatePost :one

@@ -124,6 +124,40 @@ type AuthSession struct {
 	UserAgent       string
 }
 
+type Blog struct {
+	ID          int64
+	AuthorID    int64
+	Title       string
+	Slug        string
+	Excerpt     string
+	Content     string
+	Image       string
+	Published   bool
+	PublishedAt *time.Time
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+type BlogWord struct {
+	ID        int64
+	CreatedAt time.Time
+	Words     interface{}
+}
+
+type Cron struct {
+	Name         string
+	Description  string
+	Schedule     string
+	Timezone     string
+	Everywhere   bool
+	NextRunAt    time.Time
+	DeclaredAt   time.Time
+	LastRunAt    *time.Time
+	LastOutcome  *string
+	LastError    *string
+	LastDuration *float64
+}
+
 type Event struct {
 	SiteID     uuid.UUID
 	OccurredAt time.Time
@@ -158,6 +192,40 @@ type Installation struct {
 	CompatibleFrom int64
 	DevSince       *time.Time
 	InstallID      uuid.UUID
+}
+
+type JobRunner struct {
+	ID     string
+	SeenAt time.Time
+}
+
+type Mail struct {
+	ID           int64
+	UserID       *int64
+	Recipient    string
+	Template     string
+	Subject      string
+	Text         string
+	Html         string
+	Secret       []byte
+	SecretKeyID  *string
+	MessageID    string
+	Cause        *string
+	Status       string
+	Error        string
+	Attempts     int32
+	JobID        *int64
+	ClaimedUntil *time.Time
+	CreatedAt    time.Time
+	QueuedAt     time.Time
+	SentAt       *time.Time
+}
+
+type MailAllowance struct {
+	Address   []byte
+	Allowance string
+	Times     []time.Time
+	ForgetAt  time.Time
 }
 
 type MailToken struct {
@@ -201,6 +269,12 @@ type Post struct {
 	Tags      []string
 	CreatedAt time.Time
 	UpdatedAt time.Time
+}
+
+type PostWord struct {
+	ID        int64
+	CreatedAt time.Time
+	Words     interface{}
 }
 
 type RecoveryCode struct {
@@ -396,6 +470,33 @@ type TotpFactor struct {
 	LastStep    int64
 	CreatedAt   time.Time
 	ConfirmedAt *time.Time
+}
+
+type Upload struct {
+	ID            int64
+	OwnerID       int64
+	Filename      string
+	ContentType   string
+	Size          int64
+	Sha256        []byte
+	Status        string
+	Width         *int32
+	Height        *int32
+	Backend       string
+	Key           string
+	StagingKey    *string
+	Held          int64
+	ExpiresAt     *time.Time
+	ClaimedUntil  *time.Time
+	ThumbnailKey  *string
+	ThumbnailType *string
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}
+
+type UploadUsage struct {
+	OwnerID int64
+	Bytes   int64
 }
 
 type User struct {

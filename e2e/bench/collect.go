@@ -45,7 +45,7 @@ func collectFigure(ctx context.Context, w *world) error {
 	}
 	serve := w.serve
 	if w.profile != "" {
-		serve = w.serveHandlers
+		serve = func(ctx context.Context) error { return w.serveHandlers(ctx) }
 	}
 	if err := serve(ctx); err != nil {
 		return err

@@ -161,12 +161,18 @@ func (r request) read(answers *bufio.Reader) error {
 // servePlain runs this program as a plain server of the files in w.dir that are
 // named after codings, and returns its address.
 func (w *world) servePlain(ctx context.Context) (string, error) {
+	return w.runSelf(ctx, envPlain+"="+w.dir)
+}
+
+// runSelf runs this program with a setting that makes it a server, and returns the
+// address that it says.
+func (w *world) runSelf(ctx context.Context, setting string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), envPlain+"="+w.dir)
+	cmd.Env = append(os.Environ(), setting)
 	cmd.Stderr = os.Stderr
 	said, err := cmd.StdoutPipe()
 	if err != nil {
@@ -202,6 +208,12 @@ func runPlain(ctx context.Context, dir string) error {
 			_, _ = w.Write(a.Body)
 		})
 	}
+	return servePlainly(ctx, mux)
+}
+
+// servePlainly serves at an address that is free, which it says on standard output,
+// until ctx ends.
+func servePlainly(ctx context.Context, mux http.Handler) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

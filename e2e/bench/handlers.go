@@ -24,8 +24,9 @@ const envHandlers = "BENCH_HANDLERS_ADDR"
 // envProfile is where that service writes its CPU profile.
 const envProfile = "BENCH_HANDLERS_PROFILE"
 
-// serveHandlers runs this program as such a service, in a process of its own.
-func (w *world) serveHandlers(ctx context.Context) error {
+// serveHandlers runs this program as such a service, in a process of its own, with more
+// settings.
+func (w *world) serveHandlers(ctx context.Context, settings ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -33,6 +34,7 @@ func (w *world) serveHandlers(ctx context.Context) error {
 	return w.start(ctx, func(address string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, self)
 		cmd.Env = []string{envHandlers + "=" + address, "WAYPOST_URL=" + w.url, "WAYPOST_LOG_FORMAT=json", "PAYMENT_WEBHOOK_SECRET=" + webhookSecret, envProfile + "=" + w.profile}
+		cmd.Env = append(cmd.Env, settings...)
 		return cmd
 	})
 }

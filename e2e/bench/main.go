@@ -37,10 +37,12 @@ var figures = []figure{
 	{"overload", "more webhooks than can be stored, for minutes: memory, refusals, and whether each 200 has its row", overloadFigure},
 	{"collect", "collected events/s over HTTP, durable before 202, against COPY of the same rows", collectFigure},
 	{"stats", "each stats endpoint over 12 months, against the same with a tenth of the events", statsFigure},
+	{"search", "q among a million posts, for words that 0.01 %, 1 % and 30 % of them have, alone and in pairs", searchFigure},
 	{"neighbours", "deliveries and hits beside 40 expensive questions at once, against without them", neighboursFigure},
 	{"start", "start to ready on an existing database, memory when idle, size of the binary", startFigure},
 	{"stats-open-day", "each stats endpoint over a day that goes on", openDayFigure},
 	{"login-timing", "a sign-in with a wrong password, against one with an unknown address", loginTimingFigure},
+	{"uploads", "uploads/s and downloads/s of 1 MiB and 64 KiB files, against net/http to a file with fsync of file and directory, and from a file", uploadsFigure},
 	{"docs", "GET /docs/openapi.json, against net/http serving the same bytes", docsFigure},
 }
 
@@ -48,10 +50,12 @@ var figures = []figure{
 type sizes struct {
 	events   int // of the statistics' large site; the small one has a tenth
 	openDay  int // events of the day that goes on
+	posts    int // that are searched
 	requests int // per endpoint
 	collect  time.Duration
 	webhooks time.Duration
 	docs     time.Duration
+	uploads  time.Duration
 	explains bool
 	overload time.Duration
 	// neighbours is how long questions are asked beside deliveries and hits.
@@ -72,13 +76,15 @@ func main() {
 	var s sizes
 	flag.IntVar(&s.events, "events", 10_000_000, "events of the large site")
 	flag.IntVar(&s.openDay, "open-day", 1_000_000, "events of the day that goes on")
+	flag.IntVar(&s.posts, "posts", 1_000_000, "posts that are searched")
 	flag.IntVar(&s.requests, "requests", 200, "requests to each endpoint")
 	flag.DurationVar(&s.collect, "collect", 10*time.Second, "how long hits are collected in each round")
 	flag.DurationVar(&s.webhooks, "webhooks", 8*time.Second, "how long webhooks are delivered in each round")
 	flag.DurationVar(&s.docs, "docs", 2*time.Second, "how long the description is requested in each round")
+	flag.DurationVar(&s.uploads, "uploads", 3*time.Second, "how long files are sent and read in each round")
 	flag.DurationVar(&s.overload, "overload", 5*time.Minute, "how long too many webhooks are delivered")
 	flag.DurationVar(&s.neighbours, "neighbours", time.Minute, "how long questions are asked beside deliveries and hits")
-	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks or events")
+	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks, events or files")
 	flag.StringVar(&s.data, "data", "", "directory that keeps the filled databases of the statistics' figures for the next run")
 	flag.BoolVar(&s.explains, "explain", false, "print the plans of the statistics' queries")
 	flag.Parse()
@@ -109,6 +115,9 @@ func runAnother(ctx context.Context) (bool, error) {
 	}
 	if dir := os.Getenv(envPlain); dir != "" {
 		return true, runPlain(ctx, dir)
+	}
+	if dir := os.Getenv(envFiles); dir != "" {
+		return true, runFiles(ctx, dir)
 	}
 	return false, nil
 }

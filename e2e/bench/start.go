@@ -10,9 +10,9 @@ import (
 
 const (
 	startRounds = 5
-	startMost   = 500 * time.Millisecond
-	memoryMost  = 64 << 20
-	binaryMost  = 60 << 20
+	startMost   = 800 * time.Millisecond
+	memoryMost  = 96 << 20
+	binaryMost  = 70 << 20
 	// idleFor is how long a service does nothing before its memory is read.
 	idleFor = 5 * time.Second
 )

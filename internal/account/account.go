@@ -63,6 +63,8 @@ type Options struct {
 	// Jobs takes work that is done later. Without it, RequestPasswordReset and
 	// RequestVerification must not be called.
 	Jobs Jobs
+	// Files are deleted with their account; nil where their bytes are left to a sweep.
+	Files Files
 	// URL is the service's own URL, without a trailing slash. Links in mails lead there.
 	URL string
 	// RefreshGrace is the time within which a refresh token may be used a second time,
@@ -86,6 +88,12 @@ type Options struct {
 // Jobs inserts a job that exists if and only if tx commits.
 type Jobs interface {
 	Insert(ctx context.Context, tx pgx.Tx, job queue.Job) error
+}
+
+// Files deletes an account's files within the transaction that deletes the account,
+// their bytes after it.
+type Files interface {
+	DeleteAllOf(ctx context.Context, tx pgx.Tx, owner int64) error
 }
 
 func (o Options) validate() error {

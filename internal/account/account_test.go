@@ -15,6 +15,7 @@ import (
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/db/page"
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
@@ -279,9 +280,10 @@ func TestListsPageThroughEveryAccountOnceInEachOrder(t *testing.T) {
 	}
 	byEmail := slices.SortedFunc(slices.Values(newest), func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
 	reversed := func(s []string) []string { s = slices.Clone(s); slices.Reverse(s); return s }
-	for sort, want := range map[account.Sort][]string{
-		"": newest, account.NewestFirst: newest, account.OldestFirst: reversed(newest),
-		account.ByEmail: byEmail, account.ByEmailDesc: reversed(byEmail),
+	for sort, want := range map[string][]string{
+		"": newest, "-created_at": newest, "created_at": reversed(newest), "email": byEmail, "-email": reversed(byEmail),
+		// All have one name, so the id decides.
+		"last_name": reversed(newest), "-last_name": newest,
 	} {
 		for _, limit := range []int{1, 2, 5, 100} {
 			if diff := cmp.Diff(want, f.walk(t, sort, limit)); diff != "" {
@@ -289,31 +291,29 @@ func TestListsPageThroughEveryAccountOnceInEachOrder(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := f.List(t.Context(), account.Filter{Sort: "password_hash", Limit: 1}); fault.KindOf(err) != fault.Invalid {
+	if _, err := f.List(t.Context(), account.Filter{Request: page.Request{Sort: "password_hash", Limit: 1}}); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("unlisted sort: %v", err)
 	}
 }
 
-func (f fixture) walk(t *testing.T, sort account.Sort, limit int) []string {
+func (f fixture) walk(t *testing.T, sort string, limit int) []string {
 	t.Helper()
 	var emails []string
-	var after *account.Position
+	var after *page.Position
 	for {
-		users, total, err := f.List(t.Context(), account.Filter{Sort: sort, Limit: limit, After: after, Count: true})
+		users, err := f.List(t.Context(), account.Filter{Request: page.Request{Sort: sort, Limit: limit, After: after, Count: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if *total != 5 {
-			t.Fatalf("total %d after %d rows", *total, len(emails))
+		if *users.Total != 5 {
+			t.Fatalf("total %d after %d rows", *users.Total, len(emails))
 		}
-		for _, u := range users {
+		for _, u := range users.Rows {
 			emails = append(emails, u.Email)
 		}
-		if len(users) < limit {
+		if after = users.Next; after == nil {
 			return emails
 		}
-		p := users[len(users)-1].Position()
-		after = &p
 	}
 }
 
@@ -334,29 +334,29 @@ func TestFiltersSelectAccounts(t *testing.T) {
 		{"role", account.Filter{Role: identity.Admin}, []string{"ada@example.com"}},
 		{"active", account.Filter{Active: &yes}, []string{"under_score@example.com", "ada@example.com"}},
 		{"deactivated", account.Filter{Active: &no}, []string{"off@example.org"}},
-		{"address in another case", account.Filter{Query: "EXAMPLE.ORG"}, []string{"off@example.org"}},
-		{"both names", account.Filter{Query: "grace hop"}, []string{"under_score@example.com"}},
-		{"percent is a character", account.Filter{Query: "0%"}, []string{"under_score@example.com"}},
-		{"underscore is a character", account.Filter{Query: "r_s"}, []string{"under_score@example.com"}},
-		{"backslash is a character", account.Filter{Query: `\`}, nil},
-		{"quotes are characters", account.Filter{Query: `' or true --`}, nil},
-		{"all at once", account.Filter{Query: "lovelace", Role: identity.Editor, Active: &no}, []string{"off@example.org"}},
+		{"address in another case", account.Filter{Request: page.Request{Query: "EXAMPLE.ORG"}}, []string{"off@example.org"}},
+		{"both names", account.Filter{Request: page.Request{Query: "grace hop"}}, []string{"under_score@example.com"}},
+		{"percent is a character", account.Filter{Request: page.Request{Query: "0%"}}, []string{"under_score@example.com"}},
+		{"underscore is a character", account.Filter{Request: page.Request{Query: "r_s"}}, []string{"under_score@example.com"}},
+		{"backslash is a character", account.Filter{Request: page.Request{Query: `\`}}, nil},
+		{"quotes are characters", account.Filter{Request: page.Request{Query: `' or true --`}}, nil},
+		{"all at once", account.Filter{Request: page.Request{Query: "lovelace"}, Role: identity.Editor, Active: &no}, []string{"off@example.org"}},
 	} {
 		tc.filter.Limit, tc.filter.Count = 10, true
-		users, total, err := f.List(t.Context(), tc.filter)
+		users, err := f.List(t.Context(), tc.filter)
 		if err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
 		}
 		var got []string
-		for _, u := range users {
+		for _, u := range users.Rows {
 			got = append(got, u.Email)
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" || *total != int64(len(tc.want)) {
-			t.Errorf("%s: total %d, %s", tc.name, *total, diff)
+		if diff := cmp.Diff(tc.want, got); diff != "" || *users.Total != int64(len(tc.want)) {
+			t.Errorf("%s: total %d, %s", tc.name, *users.Total, diff)
 		}
 	}
-	if _, _, err := f.List(t.Context(), account.Filter{Query: "\x00", Limit: 1}); fault.KindOf(err) != fault.Invalid {
+	if _, err := f.List(t.Context(), account.Filter{Request: page.Request{Query: "\x00", Limit: 1}}); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("U+0000 in q: %v", err)
 	}
 }

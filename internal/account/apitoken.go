@@ -64,7 +64,8 @@ func (s *Service) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, 
 	}
 	var row dbsqlc.ApiToken
 	err = s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := s.queries.LockUser(ctx, tx, p.UserID); err != nil { // so that the count holds
+		owner, err := s.queries.LockUser(ctx, tx, p.UserID) // so that the count holds
+		if err != nil {
 			return db.NotFound(err, ErrSessionRevoked)
 		}
 		count, err := s.queries.CountAPITokens(ctx, tx, p.UserID)
@@ -78,7 +79,10 @@ func (s *Service) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, 
 			UserID: p.UserID, Name: n.Name, Prefix: secret[:shownSecret], TokenSha256: digest(secret),
 			Scopes: texts(identity.NewScopes(n.Scopes...).List()), Now: s.o.Now(), ExpiresAt: n.ExpiresAt,
 		})
-		return err
+		if err != nil {
+			return err
+		}
+		return s.tellTokenCreated(ctx, tx, owner, row)
 	})
 	if err != nil {
 		return APIToken{}, "", err

@@ -42,3 +42,6 @@ func (r *recordingPlaces) Enter(ctx context.Context, payers ...string) (func(), 
 
 // Payers are those of a hash for an e-mail address, asked for from ctx.
 var Payers = payersOf
+
+// ForPassword is the purpose of links that set a password.
+const ForPassword = forPassword

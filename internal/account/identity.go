@@ -91,9 +91,12 @@ func (s *Service) accountOf(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return dbsqlc.User{}, err
 		}
-		row, err := s.accountByAddress(ctx, tx, o)
+		row, made, err := s.accountByAddress(ctx, tx, o)
 		if err == nil {
 			_, err = s.queries.InsertIdentity(ctx, tx, s.newIdentity(row.ID, o))
+		}
+		if err == nil && !made {
+			err = s.tellIdentity(ctx, tx, row, o.provider, "linked to your account, which has the same e-mail address")
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return row, err
@@ -103,10 +106,11 @@ func (s *Service) accountOf(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.
 }
 
 // accountByAddress returns the account that o may be linked to by its address, or
-// a new one. It returns pgx.ErrNoRows when another transaction was quicker.
-func (s *Service) accountByAddress(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.User, error) {
+// a new one, and whether it is new. It returns pgx.ErrNoRows when another transaction
+// was quicker.
+func (s *Service) accountByAddress(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.User, bool, error) {
 	if o.email == "" {
-		return dbsqlc.User{}, ErrNoAddress
+		return dbsqlc.User{}, false, ErrNoAddress
 	}
 	now := s.o.Now()
 	row, err := s.queries.LockUserByEmailKey(ctx, tx, emailKey(o.email))
@@ -116,15 +120,17 @@ func (s *Service) accountByAddress(ctx context.Context, tx pgx.Tx, o outsider) (
 		if o.verified {
 			n.EmailVerifiedAt = &now
 		}
-		return s.queries.InsertOAuthUser(ctx, tx, n)
+		row, err = s.queries.InsertOAuthUser(ctx, tx, n)
+		return row, true, err
 	case err != nil:
-		return dbsqlc.User{}, err
+		return dbsqlc.User{}, false, err
 	case !o.verified:
-		return dbsqlc.User{}, ErrLinkRequired
+		return dbsqlc.User{}, false, ErrLinkRequired
 	case row.EmailVerifiedAt != nil:
-		return row, nil
+		return row, false, nil
 	}
-	return s.claimUnverified(ctx, tx, row)
+	row, err = s.claimUnverified(ctx, tx, row)
+	return row, false, err
 }
 
 // claimUnverified gives an account to the owner of its address, which whoever made
@@ -189,6 +195,9 @@ func (s *Service) LinkIdentity(ctx context.Context, userID int64, code, verifier
 			return err
 		}
 		linked, err = s.queries.InsertIdentity(ctx, tx, s.newIdentity(userID, o))
+		if err == nil {
+			return s.tellIdentityOf(ctx, tx, userID, o.provider, "linked to your account")
+		}
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -213,20 +222,20 @@ func (s *Service) UnlinkIdentity(ctx context.Context, userID, id int64) error {
 		if err != nil {
 			return db.NotFound(err, ErrSessionRevoked)
 		}
-		n, err := s.queries.DeleteIdentity(ctx, tx, id, userID)
-		switch {
-		case err != nil:
-			return err
-		case n == 0:
-			return ErrMissingIdentity
-		case row.PasswordHash != "":
-			return nil
+		provider, err := s.queries.DeleteIdentity(ctx, tx, id, userID)
+		if err != nil {
+			return db.NotFound(err, ErrMissingIdentity)
 		}
-		left, err := s.queries.CountIdentities(ctx, tx, userID)
-		if err == nil && left == 0 {
-			return ErrLastIdentity
+		if row.PasswordHash == "" {
+			left, err := s.queries.CountIdentities(ctx, tx, userID)
+			if err != nil {
+				return err
+			}
+			if left == 0 {
+				return ErrLastIdentity
+			}
 		}
-		return err
+		return s.tellIdentity(ctx, tx, row, provider, "unlinked from your account")
 	})
 }
 

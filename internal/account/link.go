@@ -37,37 +37,81 @@ const (
 
 var errNoMail = errors.New("account: made without Options.Mail, so it can't send mail")
 
+// purposeOf is what the link of a mail of that kind is good for.
+func purposeOf(kind mail.Kind) purpose {
+	if kind == mail.VerifyEmail {
+		return forEmail
+	}
+	return forPassword
+}
+
 // sendLink mails row a link of that kind and stores the digest of its secret.
 func (s *Service) sendLink(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind mail.Kind) error {
-	what, path, ttl := forPassword, ResetPasswordPath, resetTTL
+	m, err := s.makeLink(ctx, tx, row, kind)
+	if err != nil {
+		return err
+	}
+	return s.send(ctx, tx, row, m)
+}
+
+// makeLink stores the digest of a link's secret, and returns the mail with the link.
+func (s *Service) makeLink(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind mail.Kind) (mail.Message, error) {
+	path, ttl := ResetPasswordPath, resetTTL
 	switch kind {
 	case mail.VerifyEmail:
-		what, path, ttl = forEmail, VerifyEmailPath, verifyTTL
+		path, ttl = VerifyEmailPath, verifyTTL
 	case mail.SetPassword:
 		ttl = inviteTTL
 	}
 	secret, err := s.newPrefixed(mailPrefix)
 	if err != nil {
-		return err
+		return mail.Message{}, err
 	}
 	now := s.o.Now()
 	err = s.queries.InsertMailToken(ctx, tx, dbsqlc.InsertMailTokenParams{
-		TokenSha256: digest(secret), UserID: row.ID, Purpose: string(what), EmailKey: row.EmailKey, Now: now, ExpiresAt: now.Add(ttl),
+		TokenSha256: digest(secret), UserID: row.ID, Purpose: string(purposeOf(kind)), EmailKey: row.EmailKey, Now: now, ExpiresAt: now.Add(ttl),
 	})
 	if err != nil {
-		return err
+		return mail.Message{}, err
 	}
 	link := s.o.URL + path + "?" + url.Values{"token": {secret}}.Encode()
-	return s.send(ctx, tx, row, mail.Message{Kind: kind, Link: link, Code: secret})
+	return to(row, mail.Message{Kind: kind, Link: link, Code: secret}), nil
 }
 
-// send mails m to row's address.
+// RenewLink makes the link of a mail anew that was sent to an address, and voids the
+// older ones. It returns mail.ErrNotResendable when the link would be of no use, or
+// go to an address that is no longer the account's.
+func (s *Service) RenewLink(ctx context.Context, tx pgx.Tx, userID int64, kind mail.Kind, address string) (mail.Message, error) {
+	row, err := s.queries.LockUser(ctx, tx, userID)
+	if err != nil {
+		return mail.Message{}, db.NotFound(err, mail.ErrNotResendable)
+	}
+	invited := kind == mail.SetPassword && row.PasswordHash == ""
+	if row.EmailKey != emailKey(address) || !invited && !hasUse(row, purposeOf(kind)) || kind == mail.SetPassword && !invited {
+		return mail.Message{}, mail.ErrNotResendable
+	}
+	now := s.o.Now()
+	if err := s.queries.VoidMailTokens(ctx, tx, &now, row.ID, string(purposeOf(kind))); err != nil {
+		return mail.Message{}, err
+	}
+	return s.makeLink(ctx, tx, row, kind)
+}
+
+// to addresses m to an account.
+func to(row dbsqlc.User, m mail.Message) mail.Message {
+	m.To, m.Name, m.UserID = row.Email, row.FirstName, row.ID
+	return m
+}
+
+// send mails m to row's address, a notice with the circumstances.
 func (s *Service) send(ctx context.Context, tx pgx.Tx, row dbsqlc.User, m mail.Message) error {
 	if s.o.Mail == nil {
 		return errNoMail
 	}
-	m.To, m.Name = row.Email, row.FirstName
-	return s.o.Mail.Send(ctx, tx, m)
+	if !m.Kind.Linked() {
+		m.Facts = append(m.Facts, s.circumstances(ctx, row.ID)...)
+	}
+	return s.o.Mail.Send(ctx, tx, to(row, m))
 }
 
 // CheckVerifyLink returns ErrLinkInvalid when VerifyEmail would; it spends nothing.

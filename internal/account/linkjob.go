@@ -18,8 +18,9 @@ import (
 // LinkJob is the job that mails a link to whoever asked for one.
 type LinkJob struct {
 	Email string `json:"email"`
-	// Link is what the link is for: mail.ResetPassword or mail.VerifyEmail.
-	Link mail.Kind `json:"link"`
+	// Link is what the link is for. Its values are older than the templates' names, and
+	// those of other versions' jobs.
+	Link purpose `json:"link"`
 }
 
 // Kind implements queue.Job.
@@ -35,17 +36,17 @@ var errNoJobs = errors.New("account: made without Options.Jobs, so it can't inse
 // neither the answer nor its time tells. It returns throttle.ErrLimited, or a
 // validation fault keyed by email.
 func (s *Service) RequestPasswordReset(ctx context.Context, email string) error {
-	return s.requestLink(ctx, email, mail.ResetPassword, resetRequests)
+	return s.requestLink(ctx, email, forPassword, resetRequests)
 }
 
 // RequestVerification takes down that somebody wants another link to verify an
 // address, and tells as little, and returns the same, as
 // RequestPasswordReset.
 func (s *Service) RequestVerification(ctx context.Context, email string) error {
-	return s.requestLink(ctx, email, mail.VerifyEmail, verificationRequests)
+	return s.requestLink(ctx, email, forEmail, verificationRequests)
 }
 
-func (s *Service) requestLink(ctx context.Context, email string, kind mail.Kind, l throttle.Limit) error {
+func (s *Service) requestLink(ctx context.Context, email string, what purpose, l throttle.Limit) error {
 	if s.o.Jobs == nil {
 		return errNoJobs
 	}
@@ -57,7 +58,7 @@ func (s *Service) requestLink(ctx context.Context, email string, kind mail.Kind,
 		return err
 	}
 	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		return s.o.Jobs.Insert(ctx, tx, LinkJob{Email: emailKey(email), Link: kind})
+		return s.o.Jobs.Insert(ctx, tx, LinkJob{Email: emailKey(email), Link: what})
 	})
 }
 
@@ -74,9 +75,9 @@ func (s *Service) MailLink(ctx context.Context, r LinkJob) error {
 	if !hasUse(row, r.Link) {
 		return nil
 	}
-	mails := resetMails
-	if r.Link == mail.VerifyEmail {
-		mails = verificationMails
+	mails, kind := resetMails, mail.ResetPassword
+	if r.Link == forEmail {
+		mails, kind = verificationMails, mail.VerifyEmail
 	}
 	err = s.limits.Count(ctx, throttle.Key{Limit: mails, Subject: emailSubject(r.Email)})
 	if errors.Is(err, throttle.ErrLimited) {
@@ -86,11 +87,11 @@ func (s *Service) MailLink(ctx context.Context, r LinkJob) error {
 		return err
 	}
 	return s.o.DB.InTx(ctx, identity.Step(ctx, "mailed-links"), func(ctx context.Context, tx pgx.Tx) error {
-		return s.sendLink(ctx, tx, row, r.Link)
+		return s.sendLink(ctx, tx, row, kind)
 	})
 }
 
-// hasUse says whether a link of that kind would do anything for the account.
-func hasUse(row dbsqlc.User, kind mail.Kind) bool {
-	return row.Active && (kind == mail.ResetPassword || kind == mail.VerifyEmail && row.EmailVerifiedAt == nil)
+// hasUse says whether a link for that would do anything for the account.
+func hasUse(row dbsqlc.User, what purpose) bool {
+	return row.Active && (what == forPassword || what == forEmail && row.EmailVerifiedAt == nil)
 }

@@ -2,85 +2,79 @@ package account
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/db/page"
 	"github.com/waypost/waypost/db/where"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/text"
 )
 
-// Sort is an order of a list of accounts.
-type Sort string
-
-// The orders. The account's id breaks ties.
-const (
-	NewestFirst Sort = "-created_at"
-	OldestFirst Sort = "created_at"
-	ByEmail     Sort = "email"
-	ByEmailDesc Sort = "-email"
-)
-
 // Filter selects accounts; zero fields select all.
 type Filter struct {
-	// Query is looked for in the names and the e-mail address, without regard to case.
-	Query  string
+	// Query of the Request is looked for in the names and the e-mail address, without
+	// regard to case.
+	page.Request
 	Role   identity.Role
 	Active *bool
-	Sort   Sort // empty for NewestFirst
-	// After is where the previous page ended; nil for the first page.
-	After *Position
-	// Limit is the number of rows wanted at most.
-	Limit int
-	// Count also counts all rows that match, whatever the page.
-	Count bool
 }
 
-// Position is an account's place in every order.
-type Position struct {
-	CreatedAt time.Time
-	EmailKey  string
-	ID        int64
+// orders are what lists of accounts are sorted by.
+var orders = page.Columns{
+	{Sort: "created_at", Name: "created_at", Time: true}, {Sort: "email", Name: "email_key"}, {Sort: "last_name", Name: "last_name"},
 }
 
-// Position returns where u stands in a list.
-func (u User) Position() Position {
-	return Position{CreatedAt: u.CreatedAt, EmailKey: u.emailKey, ID: u.ID}
+// position is where u stands in a list of that order.
+func (u User) position(o page.Order) *page.Position {
+	switch o.Sort {
+	case "email":
+		return o.At(u.emailKey, u.ID)
+	case "last_name":
+		return o.At(u.LastName, u.ID)
+	}
+	return o.At(page.Time(u.CreatedAt), u.ID)
 }
 
-// List returns a page of accounts and, when asked, how many match. It returns a
-// validation fault whose details are keyed by q, sort or cursor.
-func (s *Service) List(ctx context.Context, f Filter) ([]User, *int64, error) {
+// List returns a page of accounts. It returns a validation fault whose details are keyed
+// by q, sort or cursor.
+func (s *Service) List(ctx context.Context, f Filter) (page.Page[User], error) {
+	none := page.Page[User]{}
 	matching, err := f.matching()
 	if err != nil {
-		return nil, nil, err
+		return none, err
 	}
-	count, args := `select count(*) from users`+matching.SQL(), matching.Args()
-	order, err := f.order(matching)
-	if err != nil {
-		return nil, nil, err
+	o, problem := orders.Order(f.Sort)
+	if problem != "" {
+		return none, fault.Validation(map[string]string{"sort": problem})
 	}
-	var total *int64
+	count, args := `select count(*) from users u`+matching.SQL(), matching.Args()
+	if problem := o.After(matching, "u", f.After); problem != "" {
+		return none, fault.Validation(map[string]string{"cursor": problem})
+	}
+	out := page.Page[User]{Limit: f.Limit}
 	if f.Count {
-		total = new(int64)
-		if err := s.o.DB.Direct().QueryRow(ctx, count, args...).Scan(total); err != nil {
-			return nil, nil, db.Translate(err)
+		out.Total = new(int64)
+		if err := s.o.DB.Direct().QueryRow(ctx, count, args...).Scan(out.Total); err != nil {
+			return none, db.Translate(err)
 		}
 	}
-	query := `select * from users` + matching.SQL() + ` order by ` + order + ` limit ` + matching.Arg(f.Limit)
-	rows, err := s.o.DB.Direct().Query(ctx, query, matching.Args()...)
+	rows, err := s.o.DB.Direct().Query(ctx, `select u.* from users u`+matching.SQL()+o.By("u")+` limit `+matching.Arg(f.Limit+1), matching.Args()...)
 	if err != nil {
-		return nil, nil, db.Translate(err)
+		return none, db.Translate(err)
 	}
-	users, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (User, error) {
+	out.Rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (User, error) {
 		r, err := pgx.RowToStructByName[dbsqlc.User](row)
 		return fromRow(r), err
 	})
-	return users, total, db.Translate(err)
+	if len(out.Rows) > f.Limit {
+		out.Rows = out.Rows[:f.Limit]
+		out.Next = out.Rows[f.Limit-1].position(o)
+	}
+	return out, db.Translate(err)
 }
 
 func (f Filter) matching() (*where.Clause, error) {
@@ -99,34 +93,4 @@ func (f Filter) matching() (*where.Clause, error) {
 		c.Add(`active = ?`, *f.Active)
 	}
 	return c, nil
-}
-
-// order returns the ORDER BY list, and adds to c the condition that skips what earlier
-// pages held.
-func (f Filter) order(c *where.Clause) (string, error) {
-	column, direction, compare := "created_at", " desc", " < "
-	switch f.Sort {
-	case NewestFirst, "":
-	case OldestFirst:
-		direction, compare = "", " > "
-	case ByEmail:
-		column, direction, compare = "email_key", "", " > "
-	case ByEmailDesc:
-		column = "email_key"
-	default:
-		return "", fault.Validation(map[string]string{"sort": "Must be created_at, -created_at, email or -email."})
-	}
-	order := column + direction + ", id" + direction
-	if f.After == nil {
-		return order, nil
-	}
-	if !text.Storable(f.After.EmailKey) {
-		return "", fault.Validation(map[string]string{"cursor": "This is not a cursor of this list."})
-	}
-	after := any(f.After.CreatedAt)
-	if column == "email_key" {
-		after = f.After.EmailKey
-	}
-	c.Add("("+column+", id)"+compare+"(?, ?)", after, f.After.ID)
-	return order, nil
 }

@@ -104,7 +104,7 @@ func TestEveryHashIsChargedToItsAccountAndItsNetwork(t *testing.T) {
 		{"a wrong password", 1, func() error { _, err := f.SignIn(at, email, "wrong password"); return err }},
 		{"change", 2, func() error { return f.ChangePassword(signedIn(), password, password) }},
 		{"reset", 1, func() error {
-			if err := f.MailLink(t.Context(), account.LinkJob{Email: email, Link: mail.ResetPassword}); err != nil {
+			if err := f.MailLink(t.Context(), account.LinkJob{Email: email, Link: account.ForPassword}); err != nil {
 				return err
 			}
 			return f.ResetPassword(at, f.code(t, "Ada@Example.com", mail.ResetPassword), password)

@@ -14,6 +14,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/text"
 	"github.com/waypost/waypost/internal/throttle"
 	"github.com/waypost/waypost/internal/token"
@@ -182,10 +183,18 @@ func (s *Service) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User,
 	if edge.Address.IsValid() {
 		session.Address = edge.Address.String()
 	}
+	unseen, err := s.isUnseen(ctx, tx, row.ID, edge)
+	if err != nil {
+		return SignedIn{}, err
+	}
 	if _, err := s.queries.InsertAuthSession(ctx, tx, session); err != nil {
 		return SignedIn{}, db.NotFound(err, ErrInvalidCredentials)
 	}
-	return s.giveTokens(ctx, tx, row, sid, 1)
+	signed, err := s.giveTokens(ctx, tx, row, sid, 1)
+	if err == nil && unseen {
+		err = s.notify(ctx, tx, row, mail.Message{Kind: mail.NewSignIn})
+	}
+	return signed, err
 }
 
 // giveTokens stores a session's next refresh token, of that generation, and signs

@@ -259,14 +259,11 @@ func (s *Service) withTOTP(ctx context.Context, userID int64) (dbsqlc.User, erro
 }
 
 func (s *Service) tellTwoFactorChanged(ctx context.Context, tx pgx.Tx, userID int64, what string) error {
-	if s.o.Mail == nil {
-		return nil
-	}
 	row, err := s.queries.FindUserByID(ctx, tx, userID)
 	if err != nil {
 		return err
 	}
-	return s.o.Mail.Send(ctx, tx, mail.Message{Kind: mail.TwoFactorChanged, To: row.Email, Name: row.FirstName, Detail: what})
+	return s.notify(ctx, tx, row, mail.Message{Kind: mail.TwoFactorChanged, Detail: what})
 }
 
 // sealName binds a sealed secret to its account.

@@ -124,12 +124,17 @@ func (s *Service) SetRole(ctx context.Context, email string, role identity.Role)
 	return s.Update(identity.NewContext(ctx, identity.Step(ctx, "set-role")), u.ID, Change{Role: &role})
 }
 
-// Delete removes an account with its sessions, tokens and posts. It returns
-// ErrNotFound or ErrLastAdmin.
+// Delete removes an account with everything that is its own: sessions, tokens, posts,
+// blogs, mails and files. It returns ErrNotFound or ErrLastAdmin.
 func (s *Service) Delete(ctx context.Context, id int64) error {
 	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		if err := s.sparesAnAdmin(ctx, tx, id); err != nil {
 			return err
+		}
+		if s.o.Files != nil {
+			if err := s.o.Files.DeleteAllOf(ctx, tx, id); err != nil {
+				return err
+			}
 		}
 		n, err := s.queries.DeleteUser(ctx, tx, id)
 		if err == nil && n == 0 {

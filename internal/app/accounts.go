@@ -9,7 +9,6 @@ import (
 
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/config"
-	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/token"
 )
 
@@ -24,10 +23,6 @@ func newTokens(ctx context.Context, s *Services, c config.Config) (*token.Servic
 // serverAccounts are accounts as a server needs them: with tokens, mail and jobs.
 func serverAccounts(s *Services, o Options) (account.Options, error) {
 	c := o.Config
-	sender, err := mail.NewLog(mail.LogOptions{Logger: o.Logger, ShowLinks: o.ShowMailLinks})
-	if err != nil {
-		return account.Options{}, err
-	}
 	providers, err := newOAuth(c)
 	if err != nil {
 		return account.Options{}, err
@@ -37,7 +32,7 @@ func serverAccounts(s *Services, o Options) (account.Options, error) {
 		return account.Options{}, err
 	}
 	return account.Options{
-		DB: s.DB, Tokens: s.Tokens, Mail: sender, Jobs: s.Queue,
+		DB: s.DB, Tokens: s.Tokens, Mail: s.Mails, Jobs: s.Queue, Files: s.Uploads,
 		URL: baseURL(c), RefreshGrace: c.Accounts.RefreshGrace,
 		OAuth: providers, TwoFactor: twoFactor,
 	}, nil

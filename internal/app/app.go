@@ -45,6 +45,7 @@ type App struct {
 	handler  http.Handler
 	services *Services
 	jobs     *jobs.Runner
+	storage  *storageState
 	closers  closers
 }
 
@@ -80,6 +81,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.services.openServer(ctx, o, registry, metrics.Registerer()); err != nil {
 		return err
 	}
+	a.storage = newStorageState(ctx, a.services.Uploads, o.Logger)
 	if o.seed != nil {
 		if err := o.seed(ctx, a.services, registry); err != nil {
 			return err
@@ -106,7 +108,7 @@ func (a *App) build(ctx context.Context) error {
 func (a *App) startJobs(ctx context.Context, metrics prometheus.Registerer) error {
 	o, x := a.options, a.options.Extensions
 	background := jobs.Options{
-		Pool: o.Areas.Background.Pool(), Logger: quieter(o.Logger), Metrics: metrics,
+		DB: o.Areas.Background, AliveDB: o.Areas.Readiness, Queue: a.services.Queue, Logger: quieter(o.Logger), Metrics: metrics,
 		Periodic: periodic(a.services), Workers: workers(a.services),
 	}
 	if x.Periodic != nil {

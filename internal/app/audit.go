@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/audit"
 	"github.com/waypost/waypost/internal/config"
+	"github.com/waypost/waypost/internal/identity"
 )
 
 // checkAudited refuses to work on a database whose changes would not all be in the
@@ -62,8 +64,8 @@ type auditBreak struct {
 	Message      string `json:"message"`
 }
 
-// tellBreak posts the alert about a break to the URL of alerts, of a server that has
-// one.
+// tellBreak mails the alert about a break to the administrators, and posts it to the
+// URL of alerts, of a server that has one.
 func (s *Services) tellBreak(ctx context.Context, kind string, b audit.Bad) error {
 	if s.Alerts == nil {
 		return nil
@@ -73,9 +75,21 @@ func (s *Services) tellBreak(ctx context.Context, kind string, b audit.Bad) erro
 		entry = fmt.Sprintf("entry %d", *b.Seq)
 	}
 	id := uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "waypost audit %s %s %s", kind, entry, b.Reason))
+	message := fmt.Sprintf("The audit log is broken at %s (%s). docs/audit.md says what to do.", entry, b.Reason)
+	// In a transaction of its own, so that a receiver of alerts that is away, whose
+	// alert is tried again, keeps no mail from leaving. Its cause keeps it from leaving
+	// twice.
+	err := s.DB.InTx(ctx, identity.Step(ctx, "audit-verification"), func(ctx context.Context, tx pgx.Tx) error {
+		_, err := s.Mails.Alert(ctx, tx, "audit "+id.String(), "The audit log is broken",
+			fmt.Sprintf("The audit log is broken at %s (%s). The documentation of the audit log says what to do.", entry, b.Reason))
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	return s.Alerts.Post(ctx, id, "waypost.audit.broken", time.Now().UTC(), auditBreak{
 		Verification: kind, Seq: b.Seq, Reason: b.Reason,
-		Message: fmt.Sprintf("The audit log is broken at %s (%s). docs/audit.md says what to do.", entry, b.Reason),
+		Message: message,
 	})
 }
 

@@ -5,35 +5,54 @@ import (
 	"time"
 
 	"github.com/waypost/waypost/internal/jobs"
+	"github.com/waypost/waypost/internal/mail"
 )
 
 // periodic is all that runs by itself.
 func periodic(s *Services) []jobs.Periodic {
 	return []jobs.Periodic{
-		// Deliveries that a crash left pending, and those that are forwarded. What each
-		// instance does there depends on the handlers that it has.
-		{Name: "webhooks.sweep", Every: 30 * time.Second, Everywhere: true, Run: s.Receiver.Sweep},
-		{Name: "webhooks.sweep_forwards", Every: 10 * time.Second, Everywhere: true, Run: s.Receiver.SweepForwards},
-		// Tells other instances which handlers this one has, and ends events that none
-		// has one for.
-		{Name: "webhooks.announce_bindings", Every: time.Minute, Everywhere: true, Run: s.Receiver.Announce},
-		{Name: "webhooks.forget_payloads", Every: time.Hour, Run: s.Receiver.ForgetPayloads},
-		{Name: "webhooks.trim_rejected", Every: time.Hour, Run: s.Receiver.TrimRejected},
-		{Name: "webhooks.check_alerts", Every: 30 * time.Second, Run: s.Alerts.Check},
-		{Name: "accounts.sweep", Every: time.Hour, Run: s.Accounts.Sweep},
-		{Name: "signing_keys.rotate", Every: time.Hour, Run: s.Tokens.Rotate},
-		{Name: "statistics.destroy_salts", Every: time.Hour, Run: s.Ingester.DestroySalts},
-		// Site days that are over, and rollups of open ones.
-		{Name: "statistics.queue_seals", Every: 30 * time.Second, Run: s.Rollups.QueueDue},
-		{Name: "statistics.fold", Every: 5 * time.Second, Run: s.Rollups.FoldBusy},
-		// Audit entries that a process that is gone, or psql, left without their places.
-		{Name: "audit.seal", Every: time.Minute, Run: s.Audit.Seal},
-		{Name: "audit.verify_recent", Every: time.Minute, Timeout: 30 * time.Minute, Run: changesNothing(s.Audit.VerifyRecent)},
+		// What each instance does for webhooks depends on the handlers that it has.
+		{Name: "webhooks.sweep", Description: "Handles deliveries that a crash left pending.",
+			Every: 30 * time.Second, Everywhere: true, Run: s.Receiver.Sweep},
+		{Name: "webhooks.sweep_forwards", Description: "Forwards deliveries whose next attempt is due.",
+			Every: 10 * time.Second, Everywhere: true, Run: s.Receiver.SweepForwards},
+		{Name: "webhooks.announce_bindings", Description: "Tells other instances which handlers this one has, and ends events that none has one for.",
+			Every: time.Minute, Everywhere: true, Run: s.Receiver.Announce},
+		{Name: "webhooks.forget_payloads", Description: "Deletes the bodies of deliveries whose retention is over.",
+			Every: time.Hour, Run: s.Receiver.ForgetPayloads},
+		{Name: "webhooks.trim_rejected", Description: "Deletes old entries of the log of refused deliveries.",
+			Every: time.Hour, Run: s.Receiver.TrimRejected},
+		{Name: "webhooks.check_alerts", Description: "Looks for providers whose deliveries keep failing, and alerts.",
+			Every: 30 * time.Second, Run: s.Alerts.Check},
+		{Name: "accounts.sweep", Description: "Deletes sessions, links and codes that are over.",
+			Every: time.Hour, Run: s.Accounts.Sweep},
+		{Name: "mails.end_lost", Description: "Ends mails whose job ended without sending them.",
+			Every: time.Minute, Run: s.Mails.EndLost},
+		{Name: "mails.sweep", Description: "Deletes old mails from the outbox.",
+			Every: time.Hour, Run: s.Mails.Sweep},
+		{Name: "signing_keys.rotate", Description: "Replaces the key that signs access tokens when it is 30 days old.",
+			Every: time.Hour, Run: s.Tokens.Rotate},
+		{Name: "statistics.destroy_salts", Description: "Destroys the salts of visitors' hashes that are over.",
+			Every: time.Hour, Run: s.Ingester.DestroySalts},
+		{Name: "statistics.queue_seals", Description: "Queues the counting of site days that are over.",
+			Every: 30 * time.Second, Run: s.Rollups.QueueDue},
+		{Name: "statistics.fold", Description: "Counts new events into the rollups of the current days.",
+			Every: 5 * time.Second, Run: s.Rollups.FoldBusy},
+		{Name: "content.index", Description: "Makes texts searchable that were there before searching, or that an older program wrote.",
+			Every: time.Minute, Timeout: time.Hour, Run: s.Content.Index},
+		{Name: "audit.seal", Description: "Gives audit entries that a process that is gone, or psql, left behind their places in the chain.",
+			Every: time.Minute, Run: s.Audit.Seal},
+		{Name: "audit.verify_recent", Description: "Verifies the newest part of the audit log.",
+			Every: time.Minute, Timeout: 30 * time.Minute, Run: changesNothing(s.Audit.VerifyRecent)},
 		// Once a day, whenever that is due.
-		{Name: "audit.verify_whole", Every: time.Hour, Timeout: 6 * time.Hour, Run: changesNothing(s.Audit.VerifyDaily)},
-		{Name: "audit.empty", Every: time.Hour, Run: s.Audit.Empty},
-		// Deleted sites whose job was lost.
-		{Name: "sites.sweep_erasures", Every: 10 * time.Minute, Run: s.Eraser.Sweep},
+		{Name: "audit.verify_whole", Description: "Verifies the whole audit log, once a day.",
+			Every: time.Hour, Timeout: 6 * time.Hour, Run: changesNothing(s.Audit.VerifyDaily)},
+		{Name: "audit.empty", Description: "Empties audit entries whose retention is over.",
+			Every: time.Hour, Run: s.Audit.Empty},
+		{Name: "uploads.sweep", Description: "Removes files that never arrived whole, and bytes that belong to no file.",
+			Every: time.Hour, Timeout: 30 * time.Minute, Run: s.Uploads.Sweep},
+		{Name: "sites.sweep_erasures", Description: "Goes on with the erasure of deleted sites whose job was lost.",
+			Every: 10 * time.Minute, Run: s.Eraser.Sweep},
 	}
 }
 
@@ -55,8 +74,14 @@ func workers(s *Services) []jobs.Worker {
 		// Some two hours after the first time; the log has it anyway.
 		jobs.Work(s.Alerts.Send, jobs.Limits{Attempts: 8}),
 		jobs.Work(s.Accounts.MailLink, jobs.Limits{}),
+		// It gives up by itself, after a day.
+		jobs.Work(s.Mails.Work, jobs.Limits{Timeout: mail.WorkTimeout, Wait: mail.RetryWait}),
 		// Enough for a day of tens of millions of events.
 		jobs.Work(s.Rollups.Seal, jobs.Limits{Timeout: 30 * time.Minute}),
 		jobs.Work(s.Eraser.Work, jobs.Limits{}),
+		// What is left after the last attempt, the sweep removes.
+		jobs.Work(s.Uploads.Remove, jobs.Limits{}),
+		// What fails there is the storage: an image that can't be decoded is no failure.
+		jobs.Work(s.Uploads.MakeThumbnail, jobs.Limits{Timeout: 5 * time.Minute, Attempts: 12}),
 	}
 }

@@ -90,8 +90,8 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 	if err != nil {
 		return err
 	}
-	if c.GeoIPDatabase == "" {
-		c.GeoIPDatabase = devCountries(c.DataDir)
+	if err := inDataDir(&c); err != nil {
+		return err
 	}
 	a, err := New(ctx, Options{
 		Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, Extensions: o.Extensions,
@@ -115,16 +115,32 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 	return a.Run(ctx, l)
 }
 
+// inDataDir sets what dev finds or keeps in the data directory, where nothing else is set.
+func inDataDir(c *config.Config) error {
+	if c.GeoIPDatabase == "" {
+		c.GeoIPDatabase = devCountries(c.DataDir)
+	}
+	if c.Uploads.Dir != "" {
+		return nil
+	}
+	var err error
+	c.Uploads.Dir, err = filepath.Abs(filepath.Join(c.DataDir, "uploads"))
+	return err
+}
+
 // seed completes the demo data and env. A value from the environment wins over
 // the one of an earlier run, and that over a made-up one.
 func seed(ctx context.Context, c config.Config, s *Services, providers []webhook.Registration, env *devEnv, o DevOptions) error {
-	used := demo.ServicesUsed{Accounts: s.Accounts, Sites: s.Sites, Importer: s.Importer}
+	used := demo.ServicesUsed{Accounts: s.Accounts, Content: s.Content, Sites: s.Sites, Importer: s.Importer}
 	known := env.get(envAdminPassword)
 	env.set(envURL, c.URL)
 	env.choose(envAdminEmail, c.Dev.AdminEmail, func() string { return "admin@waypost.example" })
 	env.choose(envAdminPassword, c.Dev.AdminPassword, rand.Text)
 	if err := demo.Admin(ctx, used, env.get(envAdminEmail), env.get(envAdminPassword), known != env.get(envAdminPassword)); err != nil {
 		return fmt.Errorf("seed the administrator: %w", err)
+	}
+	if err := demo.Content(ctx, used, env.get(envAdminEmail)); err != nil {
+		return fmt.Errorf("seed posts and blogs: %w", err)
 	}
 	if err := seedSite(ctx, c, used, env, o.Log); err != nil {
 		return err

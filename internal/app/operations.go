@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"fmt"
 	"strings"
 
 	"github.com/waypost/waypost/api"
@@ -19,20 +21,35 @@ func resources(c config.Config, s *Services, providers []webhook.Registration, c
 		api.SignIn(s.Accounts, s.Tokens, baseURL(c)),
 		api.APITokens(s.Accounts),
 		api.Users(s.Accounts),
-		api.Posts(s.Posts),
+		api.Posts(s.Content),
+		api.Blogs(s.Content),
+		api.Uploads(s.Uploads, baseURL(c)),
 		webhooks,
 		api.Statistics(s.Stats, api.Collection{
 			Sites: s.Sites, Collector: s.Ingester, Batches: s.Ingester,
 			SiteRate: c.SiteRate, AddressRate: c.AddressRate, HonorDoNotTrack: c.HonorDoNotTrack,
 		}),
 		api.Sites(s.Sites, s.Eraser, s.Stats),
+		api.Mails(s.Mails),
 		api.Audit(s.Audit, s.Accounts),
+		api.Jobs(s.Jobs),
 		api.Service(baseURL(c), c.Docs.Prefix, condition),
 	}
 	if x.Resources != nil {
 		list = append(list, x.Resources(s)...)
 	}
 	return list, nil
+}
+
+// searchState says whether searches find every text.
+func (a *App) searchState(ctx context.Context) string {
+	switch n, err := a.services.Content.Unsearchable(ctx, a.options.Areas.Readiness); {
+	case err != nil:
+		return "unknown"
+	case n > 0:
+		return fmt.Sprintf("indexing: at least %d texts are not found yet", n)
+	}
+	return "ok"
 }
 
 // baseURL is the service's own, without a trailing slash.
@@ -53,6 +70,9 @@ func (a *App) condition() api.Condition {
 			{Name: "jobs", Test: a.jobs.Check},
 			{Name: "geoip", State: a.services.Countries.Describe()},
 			{Name: "audit", Tell: a.auditState},
+			{Name: "mail", Tell: func(ctx context.Context) string { return a.services.Mails.State(ctx, ready) }},
+			{Name: "search", Tell: a.searchState},
+			{Name: "storage", Tell: a.storage.tell},
 		},
 		JobFailures: func() map[string]api.JobFailure {
 			list := make(map[string]api.JobFailure)

@@ -14,11 +14,14 @@ import (
 	"github.com/waypost/waypost/internal/audit"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/content"
+	"github.com/waypost/waypost/internal/jobs"
+	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
 	"github.com/waypost/waypost/internal/stats/country"
 	"github.com/waypost/waypost/internal/token"
+	"github.com/waypost/waypost/internal/upload"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
@@ -27,8 +30,9 @@ type Services struct {
 	DB       *db.DB
 	Audit    *audit.Service
 	Queue    *queue.Queue
+	Jobs     *jobs.Admin
 	Accounts *account.Service
-	Posts    *content.Service
+	Content  *content.Service
 	Sites    *site.Service
 	Importer *stats.Importer
 	Stats    *stats.Service
@@ -42,7 +46,9 @@ type Services struct {
 	Tokens   *token.Service
 	Receiver *webhook.Receiver
 	Alerts   *webhook.Alerts
+	Mails    *mail.Outbox
 	Ingester *stats.Ingester
+	Uploads  *upload.Service
 
 	closers closers
 }
@@ -91,7 +97,10 @@ func (s *Services) openDomains(areas db.Areas, c config.Config, logger *slog.Log
 	if s.Queue, err = queue.New(logger); err != nil {
 		return err
 	}
-	if s.Posts, err = content.New(content.Options{DB: areas.Requests}); err != nil {
+	if s.Jobs, err = jobs.NewAdmin(jobs.AdminOptions{DB: areas.Requests, Queue: s.Queue}); err != nil {
+		return err
+	}
+	if s.Content, err = content.New(content.Options{DB: areas.Requests}); err != nil {
 		return err
 	}
 	if s.Sites, err = site.New(site.Options{DB: areas.Requests, LookupDB: areas.Collection, Logger: logger}); err != nil {
@@ -122,6 +131,12 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 	s.closers.add("audit sealing", within(o.Config.ShutdownTimeout, s.Audit.StartSealing(o.Areas.Committed).Stop))
 	var err error
 	if s.Tokens, err = newTokens(ctx, s, o.Config); err != nil {
+		return err
+	}
+	if s.Mails, err = newMails(ctx, s, o); err != nil {
+		return err
+	}
+	if err := s.openUploads(ctx, o); err != nil {
 		return err
 	}
 	accounts, err := serverAccounts(s, o)
@@ -159,7 +174,7 @@ func (s *Services) openWebhooks(o Options, registry *webhook.Registry, metrics p
 	s.closers.add("webhook receiver", within(o.Config.ShutdownTimeout, s.Receiver.Close))
 	s.Alerts, err = webhook.NewAlerts(webhook.AlertOptions{
 		DB: o.Areas.Background, Registry: registry, Logger: o.Logger, Jobs: s.Queue,
-		Streak: max(w.AlertStreak, 1), URL: w.AlertURL, Secret: w.AlertSecret,
+		Streak: max(w.AlertStreak, 1), URL: w.AlertURL, Secret: w.AlertSecret, Mail: s.Mails,
 	})
 	return err
 }

@@ -35,7 +35,7 @@ type Config struct {
 	DataDir          string `env:"WAYPOST_DATA_DIR" flag:"data-dir" for:"database" envDefault:".waypost" help:"Where dev keeps its private PostgreSQL and dev.env; other commands work on the database there, and take this or DATABASE_URL, not both"`
 	PostgresBin      string `env:"WAYPOST_POSTGRES_BIN" flag:"postgres-bin" for:"database" help:"Directory of PostgreSQL's programs for the private server; dev finds it by itself when unset"`
 
-	SecretKey         string `env:"WAYPOST_SECRET_KEY" help:"Secret of 32 bytes or more that encrypts the signing keys and two-factor secrets; required by serve"`
+	SecretKey         string `env:"WAYPOST_SECRET_KEY" help:"Secret of 32 bytes or more that encrypts the signing keys, two-factor secrets and the links of mails that wait; required by serve"`
 	SecretKeyPrevious string `env:"WAYPOST_SECRET_KEY_PREVIOUS" help:"The former secret key, which can still decrypt while you change WAYPOST_SECRET_KEY"`
 
 	ConfigFile   string `env:"WAYPOST_CONFIG" flag:"config" for:"server" help:"YAML file that declares webhook providers and handlers"`
@@ -43,7 +43,9 @@ type Config struct {
 
 	Accounts Accounts
 	OAuth    OAuth
+	Mail     Mail
 	Webhooks Webhooks
+	Uploads  Uploads
 	Audit    Audit
 	Docs     Docs
 	Dev      Dev
@@ -128,7 +130,7 @@ func (c Config) ServeErrors() []string {
 	if c.SecretKeyPrevious != "" && len(c.SecretKeyPrevious) < minSecretKey {
 		missing = append(missing, "WAYPOST_SECRET_KEY_PREVIOUS is shorter than any key that was ever accepted")
 	}
-	return missing
+	return append(missing, c.Uploads.serveErrors()...)
 }
 
 // OwnerURL is the connection string for migrations.

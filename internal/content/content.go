@@ -1,3 +1,6 @@
+// Package content is what accounts write and publish. Each kind of content is a file: its
+// type, its rules, and what can be done with it. What all kinds share is a table's list
+// (list.go), its search (search.go) and the transaction of a change (write).
 package content
 
 import (
@@ -10,10 +13,8 @@ import (
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
-	"github.com/waypost/waypost/db/where"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/text"
 )
 
 // Options configure New. DB is mandatory.
@@ -23,10 +24,11 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Service is the posts.
+// Service is the posts and the blogs.
 type Service struct {
-	o       Options
-	queries dbsqlc.Queries
+	o          Options
+	queries    dbsqlc.Queries
+	sampleRows int
 }
 
 // New makes the service.
@@ -37,27 +39,60 @@ func New(o Options) (*Service, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{o: o}, nil
+	return &Service{o: o, sampleRows: sampleRows}, nil
 }
 
-// CreatePost stores a post; a tag that is given twice is kept once. It returns a
-// validation fault whose details are keyed by field.
-func (s *Service) CreatePost(ctx context.Context, n NewPost) (Post, error) {
-	if err := n.validate(); err != nil {
-		return Post{}, err
-	}
-	var row dbsqlc.Post
+// write runs fn in one transaction of who acts, and converts the row that it returns.
+func write[R, T any](ctx context.Context, s *Service, convert func(R) T, fn func(ctx context.Context, tx pgx.Tx) (R, error)) (T, error) {
+	var row R
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		row, err = s.queries.InsertPost(ctx, tx, dbsqlc.InsertPostParams{
-			AuthorID: n.AuthorID, Title: n.Title, Body: n.Body, Tags: distinct(n.Tags), Now: s.o.Now(),
-		})
+		row, err = fn(ctx, tx)
 		return err
 	})
 	if err != nil {
-		return Post{}, err
+		var none T
+		return none, err
 	}
-	return fromRow(row), nil
+	return convert(row), nil
+}
+
+// each converts rows that a statement returned.
+func each[R, T any](convert func(R) T) func([]R, error) ([]T, error) {
+	return func(rows []R, err error) ([]T, error) {
+		list := make([]T, len(rows))
+		for i, r := range rows {
+			list[i] = convert(r)
+		}
+		return list, err
+	}
+}
+
+// problems gathers what is wrong with the fields of a row: sentences by field.
+type problems map[string]string
+
+// check holds one field to a rule.
+func (p problems) check(field string, ok bool, sentence string) {
+	if _, said := p[field]; !said && !ok {
+		p[field] = sentence
+	}
+}
+
+// fault is nil without a problem.
+func (p problems) fault() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return fault.Validation(p)
+}
+
+// or returns what a change changes a field to, and otherwise something that keeps every
+// rule: what stays is right already.
+func or[T any](changed *T, right T) T {
+	if changed == nil {
+		return right
+	}
+	return *changed
 }
 
 // distinct drops repetitions and keeps the order; its result is never nil.
@@ -69,80 +104,4 @@ func distinct(tags []string) []string {
 		}
 	}
 	return out
-}
-
-// Filter selects posts; zero fields select all.
-type Filter struct {
-	// Query is looked for in title and body, without regard to case.
-	Query    string
-	Tag      string // exactly
-	AuthorID int64
-	// After is where the previous page ended; nil for the first page.
-	After *Position
-	// Limit is the number of rows wanted at most.
-	Limit int
-	// Count also counts all rows that match, whatever the page.
-	Count bool
-}
-
-// Position is a post's place in the order of the list.
-type Position struct {
-	CreatedAt time.Time
-	ID        int64
-}
-
-// Position returns where p stands in a list.
-func (p Post) Position() Position { return Position{CreatedAt: p.CreatedAt, ID: p.ID} }
-
-// ListPosts returns a page of posts, newest first, and, when asked, how many
-// match. It returns a validation fault whose details are keyed by q or tag.
-func (s *Service) ListPosts(ctx context.Context, f Filter) ([]Post, *int64, error) {
-	matching, err := f.matching()
-	if err != nil {
-		return nil, nil, err
-	}
-	var total *int64
-	if f.Count {
-		total = new(int64)
-		if err := s.o.DB.Direct().QueryRow(ctx, `select count(*) from posts`+matching.SQL(), matching.Args()...).Scan(total); err != nil {
-			return nil, nil, db.Translate(err)
-		}
-	}
-	if f.After != nil {
-		matching.Add(`(created_at, id) < (?, ?)`, f.After.CreatedAt, f.After.ID)
-	}
-	query := `select * from posts` + matching.SQL() + ` order by created_at desc, id desc limit ` + matching.Arg(f.Limit)
-	rows, err := s.o.DB.Direct().Query(ctx, query, matching.Args()...)
-	if err != nil {
-		return nil, nil, db.Translate(err)
-	}
-	posts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Post, error) {
-		r, err := pgx.RowToStructByName[dbsqlc.Post](row)
-		return fromRow(r), err
-	})
-	return posts, total, db.Translate(err)
-}
-
-func (f Filter) matching() (*where.Clause, error) {
-	details := map[string]string{}
-	for field, value := range map[string]string{"q": f.Query, "tag": f.Tag} {
-		if !text.Storable(value) {
-			details[field] = "Must be text without U+0000."
-		}
-	}
-	if len(details) > 0 {
-		return nil, fault.Validation(details)
-	}
-	c := where.New()
-	if f.Query != "" {
-		pattern := where.Containing(f.Query)
-		c.Add(`(title ilike ? or body ilike ?)`, pattern, pattern)
-	}
-	if f.Tag != "" {
-		c.Add(`tags @> array[?::text]`, f.Tag)
-	}
-	if f.AuthorID != 0 {
-		c.Add(`author_id = ?`, f.AuthorID)
-	}
-	return c, nil
 }

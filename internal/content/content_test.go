@@ -10,6 +10,7 @@ import (
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/db/page"
 	"github.com/waypost/waypost/internal/content"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
@@ -19,13 +20,15 @@ type fixture struct {
 	*content.Service
 	authors [2]int64
 	now     *time.Time
+	db      *db.DB
+	urls    dbtest.URLs
 }
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	d := dbtest.New(t)
+	d, urls := dbtest.NewWithURL(t)
 	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
-	f := fixture{now: &now}
+	f := fixture{now: &now, db: d, urls: urls}
 	for i := range f.authors {
 		f.authors[i] = author(t, d, fmt.Sprintf("author%d@example.com", i))
 	}
@@ -74,12 +77,12 @@ func TestAPostIsListedAsItWasWritten(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	list, total, err := f.ListPosts(t.Context(), content.Filter{Limit: 10, Count: true})
+	list, err := f.ListPosts(t.Context(), content.PostFilter{Request: page.Request{Limit: 10, Count: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]content.Post{want}, list); diff != "" || *total != 1 {
-		t.Errorf("total %d, %s", *total, diff)
+	if diff := cmp.Diff([]content.Post{want}, list.Rows); diff != "" || *list.Total != 1 {
+		t.Errorf("total %d, %s", *list.Total, diff)
 	}
 	if p := f.write(t, content.NewPost{Title: "No tags"}); p.Tags == nil {
 		t.Error("the tags of a post without any are nil")
@@ -100,20 +103,18 @@ func TestListsPageThroughEveryPostOnceNewestFirst(t *testing.T) {
 	}
 	for _, limit := range []int{1, 3, 7, 50} {
 		var got []string
-		var after *content.Position
+		var after *page.Position
 		for {
-			page, _, err := f.ListPosts(t.Context(), content.Filter{Limit: limit, After: after})
+			some, err := f.ListPosts(t.Context(), content.PostFilter{Request: page.Request{Limit: limit, After: after}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, p := range page {
+			for _, p := range some.Rows {
 				got = append(got, p.Title)
 			}
-			if len(page) < limit {
+			if after = some.Next; after == nil {
 				break
 			}
-			at := page[len(page)-1].Position()
-			after = &at
 			// What is written meanwhile belongs before the first page.
 			f.write(t, content.NewPost{Title: "Meanwhile", AuthorID: f.authors[1]})
 		}
@@ -141,30 +142,34 @@ func TestFiltersSelectPosts(t *testing.T) {
 	f.write(t, content.NewPost{Title: "Gamma", AuthorID: f.authors[1], Tags: []string{"go"}})
 	for _, tc := range []struct {
 		name   string
-		filter content.Filter
+		filter content.PostFilter
 		want   []string
 	}{
-		{"nothing", content.Filter{}, []string{"Gamma", "Beta", "Alpha"}},
-		{"whole tag", content.Filter{Tag: "go"}, []string{"Gamma", "Alpha"}},
-		{"tags keep their case", content.Filter{Tag: "web"}, nil},
-		{"author", content.Filter{AuthorID: f.authors[1]}, []string{"Gamma"}},
-		{"title in another case", content.Filter{Query: "BET"}, []string{"Beta"}},
-		{"body, percent as a character", content.Filter{Query: "0% OF"}, []string{"Alpha"}},
-		{"quotes are characters", content.Filter{Query: `' or true --`, Tag: `{"go"}`}, nil},
-		{"both", content.Filter{Tag: "go", AuthorID: f.authors[0]}, []string{"Alpha"}},
+		{"nothing", content.PostFilter{}, []string{"Gamma", "Beta", "Alpha"}},
+		{"whole tag", content.PostFilter{Tag: "go"}, []string{"Gamma", "Alpha"}},
+		{"tags keep their case", content.PostFilter{Tag: "web"}, nil},
+		{"author", content.PostFilter{AuthorID: f.authors[1]}, []string{"Gamma"}},
+		{"title in another case", content.PostFilter{Request: page.Request{Query: "BET"}}, []string{"Beta"}},
+		{"words of the body, in any order", content.PostFilter{Request: page.Request{Query: "it OF 100"}}, []string{"Alpha"}},
+		{"the last word as a beginning", content.PostFilter{Request: page.Request{Query: "of AL"}}, []string{"Alpha"}},
+		{"an earlier word as no beginning", content.PostFilter{Request: page.Request{Query: "al of"}}, nil},
+		{"without a word", content.PostFilter{Request: page.Request{Query: " %' --"}}, []string{"Gamma", "Beta", "Alpha"}},
+		{"quotes are no words", content.PostFilter{Request: page.Request{Query: `' or true --`}}, nil},
+		{"quotes are characters of a tag", content.PostFilter{Tag: `{"go"}`}, nil},
+		{"both", content.PostFilter{Tag: "go", AuthorID: f.authors[0]}, []string{"Alpha"}},
 	} {
 		tc.filter.Limit, tc.filter.Count = 10, true
-		posts, total, err := f.ListPosts(t.Context(), tc.filter)
+		posts, err := f.ListPosts(t.Context(), tc.filter)
 		if err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
 		}
 		var got []string
-		for _, p := range posts {
+		for _, p := range posts.Rows {
 			got = append(got, p.Title)
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" || *total != int64(len(tc.want)) {
-			t.Errorf("%s: total %d, %s", tc.name, *total, diff)
+		if diff := cmp.Diff(tc.want, got); diff != "" || *posts.Total != int64(len(tc.want)) {
+			t.Errorf("%s: total %d, %s", tc.name, *posts.Total, diff)
 		}
 	}
 }
@@ -192,8 +197,8 @@ func TestFieldsThatBreakARuleAreNamed(t *testing.T) {
 			t.Errorf("title %+q: %v with details %v", title, err, details)
 		}
 	}
-	for field, filter := range map[string]content.Filter{"q": {Query: "\x00"}, "tag": {Tag: "\xff"}} {
-		if _, _, err := f.ListPosts(t.Context(), filter); detailsOf(err)[field] == "" {
+	for field, filter := range map[string]content.PostFilter{"q": {Request: page.Request{Query: "\x00"}}, "tag": {Tag: "\xff"}} {
+		if _, err := f.ListPosts(t.Context(), filter); detailsOf(err)[field] == "" {
 			t.Errorf("filter %s: %v", field, err)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package demo is what dev seeds, through the services: an ADMIN, and a site with
-// 90 days of made-up but life-like traffic.
+// Package demo is what dev seeds, through the services: an ADMIN, a few posts and blogs,
+// and a site with 90 days of made-up but life-like traffic.
 package demo
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/content"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
@@ -28,6 +29,7 @@ const (
 // ServicesUsed are where the seeds go.
 type ServicesUsed struct {
 	Accounts *account.Service
+	Content  *content.Service
 	Sites    *site.Service
 	Importer *stats.Importer
 }

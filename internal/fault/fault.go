@@ -34,6 +34,8 @@ const (
 	Invalid                      // readable, but breaks a rule
 	RateLimited                  // too many; Error.RetryAfter says when to return
 	Unavailable                  // a dependency is away; Error.RetryAfter says when to return
+	OutOfRange                   // no part of the thing is where it was asked for
+	Precondition                 // the thing is not in the state that the client made a condition
 	Upstream                     // a service that was asked on the client's behalf failed or answered nonsense
 )
 

@@ -25,7 +25,7 @@ func compress() (func(http.Handler) http.Handler, error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			compressed(http.HandlerFunc(func(cw http.ResponseWriter, r *http.Request) {
 				if c, ok := cw.(compressor); ok && cw != w {
-					cw = &compressedAnswer{c, http.NewResponseController(w)}
+					cw = &compressedAnswer{c, w, http.NewResponseController(w)}
 				}
 				next.ServeHTTP(cw, r)
 			})).ServeHTTP(w, r)
@@ -45,7 +45,27 @@ type compressor interface {
 // has no Unwrap, by which one would write past the compression.
 type compressedAnswer struct {
 	compressor
+	plain      http.ResponseWriter
 	connection *http.ResponseController
+}
+
+// Uncompressed is the answer without compression, for who has written nothing yet.
+func (a *compressedAnswer) Uncompressed() http.ResponseWriter { return a.plain }
+
+// Uncompressed returns the writer below the one that compresses w, for bytes that are
+// compressed already, or of which a part was asked for. Nothing may have been written,
+// and what is written reaches no middleware that is nearer to the handler.
+func Uncompressed(w http.ResponseWriter) http.ResponseWriter {
+	for inner := w; ; {
+		switch v := inner.(type) {
+		case interface{ Uncompressed() http.ResponseWriter }:
+			return v.Uncompressed()
+		case interface{ Unwrap() http.ResponseWriter }:
+			inner = v.Unwrap()
+		default:
+			return w
+		}
+	}
 }
 
 // SetReadDeadline bounds the reading of the request's body.

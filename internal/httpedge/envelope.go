@@ -43,6 +43,8 @@ var statuses = map[fault.Kind]int{
 	fault.Invalid:          http.StatusUnprocessableEntity,
 	fault.RateLimited:      http.StatusTooManyRequests,
 	fault.Unavailable:      http.StatusServiceUnavailable,
+	fault.OutOfRange:       http.StatusRequestedRangeNotSatisfiable,
+	fault.Precondition:     http.StatusPreconditionFailed,
 	fault.Upstream:         http.StatusBadGateway,
 }
 

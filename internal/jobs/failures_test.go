@@ -195,7 +195,7 @@ func TestWhatRealJobsEndWithIsSeen(t *testing.T) {
 	const alertAttempts = 8
 	var again atomic.Bool
 	r, err := New(Options{
-		Pool: d.Pool(), Logger: slog.New(slog.NewTextHandler(l, nil)),
+		DB: d, Logger: slog.New(slog.NewTextHandler(l, nil)),
 		Periodic: []Periodic{{Name: "keys.rotate", Every: time.Hour, Run: func(context.Context) (int, error) { panic(errTest) }}},
 		Workers: []Worker{
 			Work(func(context.Context, mailJob) error {

@@ -10,18 +10,27 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 )
 
+// recordEvery is how often an instance at least keeps an outcome of a task of its own;
+// one that differs from the last is kept at once.
+const recordEvery = time.Minute
+
 // ownTasks are the lines of the cron table that every instance runs by itself, each
-// in a goroutine, at start and then every so often.
+// in a goroutine: with an interval at start and then every so often, otherwise when the
+// expression says.
 type ownTasks struct {
-	table    []Periodic
+	table    []task
 	logger   *slog.Logger
 	failures *failures
-	cancel   context.CancelFunc
-	running  sync.WaitGroup
+	// record keeps how a run ended that began at an instant.
+	record  func(ctx context.Context, name string, began time.Time, failed error)
+	now     func() time.Time
+	quit    chan struct{}
+	cancel  context.CancelFunc
+	running sync.WaitGroup
 }
 
-func newOwnTasks(table []Periodic, logger *slog.Logger, f *failures) *ownTasks {
-	t := &ownTasks{logger: logger, failures: f, cancel: func() {}}
+func newOwnTasks(table []task, logger *slog.Logger, f *failures, o *outcomes) *ownTasks {
+	t := &ownTasks{logger: logger, failures: f, record: o.record, now: o.now, quit: make(chan struct{}), cancel: func() {}}
 	for _, p := range table {
 		if p.Everywhere {
 			t.table = append(t.table, p)
@@ -37,9 +46,16 @@ func (t *ownTasks) start(ctx context.Context) {
 	}
 }
 
-// stop ends the tasks and waits for those at work, at most until ctx ends.
-func (t *ownTasks) stop(ctx context.Context) {
-	t.cancel()
+// stop begins no more runs, waits for those at work until ctx ends, and ends them then.
+// It reports whether none is left.
+func (t *ownTasks) stop(ctx context.Context) bool {
+	close(t.quit)
+	defer t.cancel()
+	return t.wait(ctx)
+}
+
+// wait waits until no run is at work, at most until ctx ends.
+func (t *ownTasks) wait(ctx context.Context) bool {
 	idle := make(chan struct{})
 	go func() {
 		t.running.Wait()
@@ -47,30 +63,55 @@ func (t *ownTasks) stop(ctx context.Context) {
 	}()
 	select {
 	case <-idle:
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 
-func (t *ownTasks) repeat(ctx context.Context, p Periodic) {
-	tick := time.NewTicker(p.Every)
-	defer tick.Stop()
+func (t *ownTasks) repeat(ctx context.Context, p task) {
+	var last lastOutcome
+	due := t.now()
+	if p.Every == 0 {
+		due = p.schedule.next(due)
+	}
 	for {
-		t.once(ctx, p)
 		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		case <-time.After(due.Sub(t.now())):
+		case <-t.quit:
 			return
+		}
+		select {
+		case <-t.quit: // rather than another run that is due too
+			return
+		default:
+		}
+		t.once(ctx, p, &last)
+		// Instances keep the rhythm of their own starts, so that not all of them ask
+		// the database at the same instant.
+		if now := t.now(); p.Every == 0 {
+			due = p.schedule.next(now)
+		} else if due = due.Add(p.Every); due.Before(now) {
+			due = now.Add(p.Every)
 		}
 	}
 }
 
+// lastOutcome is what was recorded last.
+type lastOutcome struct {
+	at     time.Time
+	failed bool
+}
+
 // once runs a task with the time of a job.
-func (t *ownTasks) once(ctx context.Context, p Periodic) {
+func (t *ownTasks) once(ctx context.Context, p task, last *lastOutcome) {
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(p.Timeout, jobTimeout))
 	defer cancel()
-	n, err := run(identity.NewContext(limited, identity.System(p.Name)), p)
+	began := t.now()
+	n, err := run(identity.NewContext(limited, identity.System(p.Name)), p.Periodic)
 	switch {
 	case ctx.Err() != nil: // stopped
+		return
 	case err != nil:
 		t.failures.failed(p.Name, true, time.Now(), err.Error())
 	default:
@@ -78,5 +119,9 @@ func (t *ownTasks) once(ctx context.Context, p Periodic) {
 		if n > 0 {
 			t.logger.InfoContext(ctx, "periodic task", "name", p.Name, "changed", n)
 		}
+	}
+	if failed := err != nil; last.at.IsZero() || failed != last.failed || began.Sub(last.at).Abs() >= recordEvery {
+		*last = lastOutcome{began, failed}
+		t.record(ctx, p.Name, began, err)
 	}
 }

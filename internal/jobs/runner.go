@@ -1,8 +1,10 @@
-// Package jobs works the jobs that other packages insert, and runs periodic tasks.
+// Package jobs works the jobs that other packages insert, runs periodic tasks, and does
+// what administrators do to both.
 // The tables of workers and of periodic tasks are in internal/app.
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,18 +14,19 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/queue"
 )
 
 const (
 	// jobTimeout bounds one run of a job.
 	jobTimeout = time.Minute
-	// rescueAfter is when a job whose worker died is taken up again.
+	// rescueAfter is when River takes up a job whose end it doesn't know, once the job
+	// has had its kind's time. The jobs of dead processes are taken up by lease, sooner.
 	rescueAfter = 2 * time.Minute
 	// workers is how many jobs run at once in one process.
 	workers = 8
@@ -33,51 +36,97 @@ const (
 	// rollupWorkers seal days: they use much of the database, and those of one site
 	// wait for each other.
 	rollupWorkers = 2
+	// cancelGrace is what jobs have to end in when they are cancelled at a stop.
+	cancelGrace = 5 * time.Second
+	// mailWorkers are few: mail servers limit the connections of one client.
+	mailWorkers = 4
+	// thumbnailWorkers decode images: one image at a time is all the memory that there
+	// is for it.
+	thumbnailWorkers = 1
 )
 
-// Options configure New. Pool and Logger are mandatory.
+// queues are the queues that a process works, and by how many workers each.
+func queues() map[string]river.QueueConfig {
+	return map[string]river.QueueConfig{
+		river.QueueDefault: {MaxWorkers: workers}, queue.Webhooks: {MaxWorkers: webhookWorkers}, queue.Rollups: {MaxWorkers: rollupWorkers},
+		queue.Mails: {MaxWorkers: mailWorkers}, queue.Thumbnails: {MaxWorkers: thumbnailWorkers},
+	}
+}
+
+// Options configure New. DB and Logger are mandatory.
 type Options struct {
-	Pool   *pgxpool.Pool
+	DB *db.DB
+	// AliveDB says to other processes that this one is alive: jobs must not use its
+	// connections up. It is DB by default.
+	AliveDB *db.DB
+	// Queue inserts the jobs of periodic tasks; by default one of its own.
+	Queue  *queue.Queue
 	Logger *slog.Logger
 	// Periodic are the periodic tasks, Workers the workers, one for each kind of job.
 	Periodic []Periodic
 	Workers  []Worker
 	// Metrics takes the runner's metrics; nil for none.
 	Metrics prometheus.Registerer
+	// Lease is for how long a process keeps its jobs without a sign of life; 0 is half a
+	// minute. All processes on a database must have the same.
+	Lease time.Duration
+	// Now is the clock of schedules; nil for the system's.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.DB == nil || o.Logger == nil {
+		return o, errors.New("jobs: DB or Logger is missing")
+	}
+	o.AliveDB, o.Lease = cmp.Or(o.AliveDB, o.DB), cmp.Or(o.Lease, leaseTime)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	var err error
+	if o.Queue == nil {
+		o.Queue, err = queue.New(o.Logger)
+	}
+	return o, err
 }
 
 // Runner works jobs until it is stopped.
 type Runner struct {
-	client   *river.Client[pgx.Tx]
-	own      *ownTasks
-	failures *failures
-	unwatch  func() // ends watching
-	watching sync.WaitGroup
-	running  atomic.Bool
+	client    *river.Client[pgx.Tx]
+	lease     *lease
+	scheduler *scheduler
+	own       *ownTasks
+	failures  *failures
+	unwatch   func() // ends watching
+	watching  sync.WaitGroup
+	running   atomic.Bool
 }
 
-// New prepares the workers; Start sets them to work.
+// New prepares the workers; Start sets them to work. A periodic task whose schedule
+// can't be read is an error that names the task.
 func New(o Options) (*Runner, error) {
-	cron, err := newCronWorker(o.Periodic, o.Logger)
+	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	table, err := newTable(o.Periodic)
+	if err != nil {
+		return nil, err
+	}
+	r := &Runner{lease: &lease{db: o.AliveDB, queue: o.Queue, logger: o.Logger, time: o.Lease}, scheduler: newScheduler(o, table)}
+	ends := &outcomes{db: o.DB, logger: o.Logger, now: o.Now}
 	registry := river.NewWorkers()
-	if err := river.AddWorkerSafely(registry, cron); err != nil {
+	if err := river.AddWorkerSafely(registry, newCronWorker(table, o.Logger, r.lease, ends)); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
 	for _, w := range o.Workers {
-		if err := w.register(registry); err != nil {
+		if err := w.register(registry, r.lease); err != nil {
 			return nil, fmt.Errorf("jobs: %w", err)
 		}
 	}
-	client, err := river.NewClient(riverpgxv5.New(o.Pool), &river.Config{
-		Logger:  o.Logger,
-		Workers: registry,
-		Queues: map[string]river.QueueConfig{
-			river.QueueDefault: {MaxWorkers: workers}, queue.Webhooks: {MaxWorkers: webhookWorkers}, queue.Rollups: {MaxWorkers: rollupWorkers},
-		},
-		PeriodicJobs:         periodicJobs(o.Periodic),
+	r.client, err = river.NewClient(riverpgxv5.New(o.DB.Pool()), &river.Config{
+		Logger:               o.Logger,
+		Workers:              registry,
+		Queues:               queues(),
 		JobTimeout:           jobTimeout,
 		RescueStuckJobsAfter: rescueAfter,
 		// The application role owns no index, so it can't rebuild one.
@@ -86,11 +135,11 @@ func New(o Options) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
-	r := &Runner{client: client}
+	r.lease.id = r.client.ID()
 	if r.failures, err = newFailures(o.Logger, o.Metrics, o.names()); err != nil {
 		return nil, err
 	}
-	r.own = newOwnTasks(o.Periodic, o.Logger, r.failures)
+	r.own = newOwnTasks(table, o.Logger, r.failures, ends)
 	return r, nil
 }
 
@@ -108,15 +157,23 @@ func (o Options) names() []string {
 
 // Start begins to work jobs; ctx bounds only the start.
 func (r *Runner) Start(ctx context.Context) error {
+	if err := r.lease.start(ctx); err != nil {
+		return err
+	}
 	ends, unsubscribe := r.client.Subscribe(river.EventKindJobCompleted, river.EventKindJobFailed, river.EventKindJobCancelled)
 	r.unwatch = unsubscribe
 	r.watching.Go(func() { r.failures.watch(ends) })
 	if err := r.client.Start(context.WithoutCancel(ctx)); err != nil {
 		r.unwatch()
+		r.lease.stop(ctx, false)
 		return fmt.Errorf("jobs: %w", err)
 	}
-	r.own.start(context.WithoutCancel(ctx))
 	r.running.Store(true)
+	// Last: what is due is inserted when there is somebody to work it.
+	if err := r.scheduler.start(ctx); err != nil {
+		return errors.Join(err, r.Stop(ctx))
+	}
+	r.own.start(context.WithoutCancel(ctx))
 	return nil
 }
 
@@ -133,19 +190,25 @@ func (r *Runner) Check(context.Context) error {
 // three times in a row or more. What succeeds again is no longer among it.
 func (r *Runner) Failures() map[string]Failure { return r.failures.list() }
 
-// Stop takes no more jobs and waits for those in flight; when ctx ends first,
-// they are cancelled and given back.
+// Stop takes no more jobs and waits for those in flight, and for the periodic tasks
+// that this process runs by itself; when ctx ends first, they are cancelled and the jobs
+// given back, so that another process or the next start runs them at once.
 func (r *Runner) Stop(ctx context.Context) error {
 	r.running.Store(false)
-	r.own.stop(ctx)
+	r.scheduler.stop()
+	var own sync.WaitGroup
+	own.Go(func() { r.own.stop(ctx) })
 	err := r.client.Stop(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
+	own.Wait()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
+	defer cancel()
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = r.client.StopAndCancel(grace)
 	}
+	r.own.wait(grace)
 	r.unwatch()
 	r.watching.Wait()
+	r.lease.stop(grace, err != nil)
 	if err != nil {
 		return fmt.Errorf("jobs: stop: %w", err)
 	}

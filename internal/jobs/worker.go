@@ -13,7 +13,7 @@ import (
 // Worker works the jobs of one kind. Work and WorkByID make one.
 type Worker struct {
 	kind     string
-	register func(*river.Workers) error
+	register func(*river.Workers, *lease) error
 }
 
 // Limits bound the runs of one kind of job. The zero value is right for most kinds.
@@ -35,7 +35,7 @@ func SoonAgain(failures int) time.Duration {
 }
 
 // Work makes a worker. An error from do is a failed attempt, unless queue.Again made
-// it.
+// it, and the last attempt if queue.GiveUp made it.
 func Work[A queue.Job](do func(context.Context, A) error, l Limits) Worker {
 	return WorkByID(func(ctx context.Context, a A, _ int64) error { return do(ctx, a) }, l)
 }
@@ -43,8 +43,8 @@ func Work[A queue.Job](do func(context.Context, A) error, l Limits) Worker {
 // WorkByID is Work for a function that also needs the job's id.
 func WorkByID[A queue.Job](do func(ctx context.Context, a A, id int64) error, l Limits) Worker {
 	var a A
-	return Worker{kind: a.Kind(), register: func(to *river.Workers) error {
-		return river.AddWorkerSafely(to, &worker[A]{do: do, limits: l})
+	return Worker{kind: a.Kind(), register: func(to *river.Workers, held *lease) error {
+		return river.AddWorkerSafely(to, &worker[A]{do: do, limits: l, lease: held})
 	}}
 }
 
@@ -52,6 +52,7 @@ type worker[A queue.Job] struct {
 	river.WorkerDefaults[A]
 	do     func(context.Context, A, int64) error
 	limits Limits
+	lease  *lease
 }
 
 // Timeout implements river.Worker; 0 is the client's.
@@ -67,11 +68,16 @@ func (w *worker[A]) NextRetry(job *river.Job[A]) time.Time {
 
 // Work implements river.Worker.
 func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
+	ctx, release := w.lease.bind(ctx)
+	defer release()
 	err := w.do(identity.NewContext(ctx, identity.Job(job.ID, job.Kind)), job.Args, job.ID)
 	if wait, again := queue.AgainIn(err); again {
 		return river.JobSnooze(wait)
 	}
-	if err != nil && w.limits.Attempts > 0 && job.Attempt >= w.limits.Attempts {
+	if broken := brokenOff(ctx, err); broken != nil {
+		return broken
+	}
+	if queue.IsGivenUp(err) || err != nil && w.limits.Attempts > 0 && job.Attempt >= w.limits.Attempts {
 		return river.JobCancel(err)
 	}
 	return err

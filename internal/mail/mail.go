@@ -1,17 +1,13 @@
 // Package mail tells people things by e-mail. A service composes a Message and
-// hands it to a Sender within the transaction that the mail is about.
+// hands it to a Sender within the transaction that the mail is about. The Outbox is
+// the Sender that keeps it in the database, from where a job sends it.
 package mail
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
-	"text/template"
+	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/waypost/waypost/internal/text"
 )
 
 // Sender takes a message within tx. A driver that keeps messages in the database
@@ -26,91 +22,75 @@ type Message struct {
 	Kind Kind
 	// To is a bare address that was validated.
 	To string
+	// UserID is the account that the mail is about; 0 for none. The mail goes with it.
+	UserID int64
 	// Name is how the mail addresses the person.
 	Name string
-	// Link is an absolute URL and Code the secret in it, for clients that ask for it
-	// instead; both are secret and "" where the kind has none.
+	// Link is an absolute URL below the service's own and Code the secret in it, for
+	// clients that ask for it instead; both are secret and "" where the kind has none.
 	Link string
 	Code string
+	// Title is an alert's subject, "" for other kinds.
+	Title string
 	// Detail is what the kind's text says of what happened, "" where it says nothing.
 	Detail string
+	// Facts are what else its reader may want to know of it.
+	Facts []Fact
+	// Cause is set for a mail that is to be sent once, however often it is handed over.
+	Cause string
 }
 
-// Kind says what a mail is about.
+// Fact is a line such as "When: 2026-01-02 15:04 UTC".
+type Fact struct{ Label, Value string }
+
+// Kind says what a mail is about. It is the name of its template.
 type Kind string
 
 // The kinds.
 const (
-	VerifyEmail      Kind = "verify_email"
+	VerifyEmail      Kind = "verify"
+	ResetPassword    Kind = "reset"
 	SetPassword      Kind = "set_password"
-	ResetPassword    Kind = "reset_password"
+	NewSignIn        Kind = "new_sign_in"
 	PasswordChanged  Kind = "password_changed"
 	EmailChanged     Kind = "email_changed"
 	TwoFactorChanged Kind = "two_factor_changed"
+	TokenCreated     Kind = "token_created"
+	IdentityChanged  Kind = "identity_changed"
+	AlertKind        Kind = "alert"
+	Test             Kind = "test"
 )
 
-type letter struct{ subject, body string }
+// Linked reports whether mails of that kind have a secret link.
+func (k Kind) Linked() bool { return k == VerifyEmail || k == ResetPassword || k == SetPassword }
 
-// letters are templates over Message. The greeting and the closing are the same in
-// all.
-var letters = map[Kind]letter{
-	VerifyEmail: {"Confirm your e-mail address", `please confirm that this address is yours:
+// How many mails of one allowance an address gets, in the time before.
+const (
+	allowed       = 10
+	allowedWithin = time.Hour
+)
 
-  {{.Link}}
-
-An application may ask you for this code instead:
-
-  {{.Code}}
-
-If you did not open an account, ignore this mail.`},
-	SetPassword: {"Your new account", `an administrator created an account for you. Choose your password here:
-
-  {{.Link}}
-
-An application may ask you for this code instead:
-
-  {{.Code}}
-
-The link works once, for seven days. If it has expired, ask for a new password with this address.`},
-	ResetPassword: {"Choose a new password", `somebody, hopefully you, asked for a new password for your account. Choose it here:
-
-  {{.Link}}
-
-An application may ask you for this code instead:
-
-  {{.Code}}
-
-The link works once, for one hour. If it was not you, ignore this mail: nothing has changed.`},
-	PasswordChanged: {"Your password was changed", `the password of your account was changed, and other sessions were ended.
-
-If it was not you, ask for a new password at once and tell the operator of this service.`},
-	EmailChanged: {"Your e-mail address was changed", `your account's e-mail address was changed; you can't sign in with this address any more.
-
-If it was not you, tell the operator of this service.`},
-	TwoFactorChanged: {"Your two-factor settings were changed", `{{.Detail}}
-
-If it was not you, ask for a new password at once and tell the operator of this service.`},
-}
-
-// Compose returns a message's subject and plain text.
-func Compose(m Message) (string, string, error) {
-	t, known := letters[m.Kind]
+// allowance names what mails of that kind use up. Whoever can have mails sent to
+// somebody, by asking for links, can't keep notices from them.
+func (k Kind) allowance() string {
 	switch {
-	case !known:
-		return "", "", fmt.Errorf("mail: no text for kind %q", m.Kind)
-	case m.To == "" || strings.ContainsAny(m.To, "\r\n\x00"):
-		return "", "", errors.New("mail: the recipient's address is no address")
+	case k.Linked():
+		return "requested"
+	case k == AlertKind:
+		return "alerts"
+	case k == Test:
+		return "tests"
 	}
-	body, err := template.New(string(m.Kind)).Parse("Hello {{.Name}},\n\n" + t.body + "\n")
-	if err != nil {
-		return "", "", fmt.Errorf("mail: %w", err)
-	}
-	if !text.IsLine(m.Name) { // stored before such names were refused
-		m.Name = "there"
-	}
-	var b strings.Builder
-	if err := body.Execute(&b, m); err != nil {
-		return "", "", fmt.Errorf("mail: %w", err)
-	}
-	return t.subject, b.String(), nil
+	return "notices"
 }
+
+// Status is what became of a mail.
+type Status string
+
+// The states. Only a queued mail will be sent.
+const (
+	Queued     Status = "queued"
+	Sent       Status = "sent"
+	Failed     Status = "failed"
+	Suppressed Status = "suppressed"
+)

@@ -20,3 +20,17 @@ func AgainIn(err error) (time.Duration, bool) {
 	a, ok := errors.AsType[again](err)
 	return a.wait, ok
 }
+
+// gaveUp says that a job failed for good.
+type gaveUp struct{ error }
+
+func (g gaveUp) Unwrap() error { return g.error }
+
+// GiveUp is returned by a worker whose job failed with err and is not to run again.
+func GiveUp(err error) error { return gaveUp{err} }
+
+// IsGivenUp reports whether err was made by GiveUp.
+func IsGivenUp(err error) bool {
+	_, ok := errors.AsType[gaveUp](err)
+	return ok
+}

@@ -1,6 +1,7 @@
-// Package queue inserts jobs. It is the insert-only half of River: services hold a
-// Queue, and internal/jobs holds the client that works the jobs. Without this split,
-// the services and the client would need each other to be built.
+// Package queue inserts jobs, and lists and controls them. It is the half of River that
+// works none: services hold a Queue, and internal/jobs holds the client that works the
+// jobs. Without this split, the services and the client would need each other to be
+// built.
 package queue
 
 import (
@@ -58,22 +59,30 @@ const Webhooks = "webhooks"
 // Rollups is the lane of jobs that count whole days anew.
 const Rollups = "rollups"
 
+// Thumbnails is the lane of jobs that decode images: each takes much memory.
+const Thumbnails = "thumbnails"
+
 // InsertUnique adds jobs to a lane. It leaves out a job when one with the same
 // arguments already waits or runs there.
 func (q *Queue) InsertUnique(ctx context.Context, tx pgx.Tx, lane string, jobs []Job) error {
 	params := make([]river.InsertManyParams, len(jobs))
 	for i, job := range jobs {
-		params[i] = river.InsertManyParams{Args: job, InsertOpts: &river.InsertOpts{Queue: lane, UniqueOpts: river.UniqueOpts{
-			ByArgs: true,
-			ByState: []rivertype.JobState{
-				rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable, rivertype.JobStateRunning, rivertype.JobStateScheduled,
-			},
-		}}}
+		params[i] = river.InsertManyParams{Args: job, InsertOpts: once(lane)}
 	}
 	if _, err := q.client.InsertManyTx(ctx, tx, params); err != nil {
 		return fmt.Errorf("queue: insert %d jobs: %w", len(jobs), err)
 	}
 	return nil
+}
+
+// once is for a job of which one at a time may wait or run.
+func once(lane string) *river.InsertOpts {
+	return &river.InsertOpts{Queue: lane, UniqueOpts: river.UniqueOpts{
+		ByArgs: true,
+		ByState: []rivertype.JobState{
+			rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable, rivertype.JobStateRunning, rivertype.JobStateScheduled,
+		},
+	}}
 }
 
 // InsertMany is Insert for several; it returns the jobs' ids in their order.
@@ -91,4 +100,30 @@ func (q *Queue) InsertMany(ctx context.Context, tx pgx.Tx, entries []Entry) ([]i
 		ids[i] = job.Job.ID
 	}
 	return ids, nil
+}
+
+// Mails is the lane of jobs that send mail: a mail server that hangs holds up no other
+// job.
+const Mails = "mails"
+
+// Ended says of those jobs among ids that will never run again how they ended:
+// completed, cancelled, discarded, or deleted if there is no such job.
+func (q *Queue) Ended(ctx context.Context, tx pgx.Tx, ids []int64) (map[int64]string, error) {
+	rows, err := tx.Query(ctx, `
+		select x.id, coalesce(j.state::text, 'deleted') from unnest($1::bigint[]) x (id) left join river_job j on j.id = x.id
+		where j.id is null or j.state in ('completed', 'cancelled', 'discarded')`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("queue: ended jobs: %w", err)
+	}
+	ended := map[int64]string{}
+	var id int64
+	var state string
+	_, err = pgx.ForEachRow(rows, []any{&id, &state}, func() error {
+		ended[id] = state
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: ended jobs: %w", err)
+	}
+	return ended, nil
 }

@@ -54,3 +54,9 @@ func WithoutDatabase(issuer string) *Service {
 	})
 	return s
 }
+
+// VerifiedKept is verifiedKept.
+const VerifiedKept = verifiedKept
+
+// Remembered is how many tokens are remembered.
+func (s *Service) Remembered() int { return len(s.seen.young) + len(s.seen.old) }

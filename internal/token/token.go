@@ -87,6 +87,7 @@ func (o Options) withDefaults() Options {
 type Service struct {
 	o    Options
 	keys atomic.Pointer[keyring]
+	seen verified
 	// loading is held by whoever reads the keys from the database; triedAt, which
 	// it guards, is when that was last tried.
 	loading sync.Mutex

@@ -21,7 +21,13 @@ import (
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
-// AlertOptions configure NewAlerts. All but the last three are mandatory.
+// AlertMailer mails an alert to the administrators within tx, once for each cause. It
+// returns to how many.
+type AlertMailer interface {
+	Alert(ctx context.Context, tx pgx.Tx, cause, title, detail string) (int, error)
+}
+
+// AlertOptions configure NewAlerts. All but the last four are mandatory.
 type AlertOptions struct {
 	DB       *db.DB
 	Registry *Registry
@@ -33,6 +39,8 @@ type AlertOptions struct {
 	// URL is where an alert is posted, as a Standard Webhooks delivery signed with
 	// Secret, a key in base64. Without a URL an alert is a line in the log.
 	URL, Secret string
+	// Mail mails alerts; nil for nobody.
+	Mail AlertMailer
 	// Client posts alerts; default one with a timeout of 10 s that follows no
 	// redirects.
 	Client *http.Client
@@ -140,12 +148,17 @@ func (a *Alerts) claim(ctx context.Context, tx pgx.Tx, row dbsqlc.WebhookFailure
 		return false, err
 	}
 	a.o.Logger.WarnContext(ctx, "webhook events keep failing", "provider", row.Provider, "streak", row.Streak)
-	if a.o.URL == "" {
-		return true, nil
-	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return false, fmt.Errorf("webhook: new id: %w", err)
+	}
+	if a.o.Mail != nil {
+		if _, err := a.o.Mail.Alert(ctx, tx, "webhooks "+id.String(), "Webhook events keep failing", failing(row.Provider, row.Streak)); err != nil {
+			return false, err
+		}
+	}
+	if a.o.URL == "" {
+		return true, nil
 	}
 	job := AlertJob{ID: id, Provider: row.Provider, Streak: row.Streak, At: now}
 	if at := row.LastSuccess.UTC(); at.Unix() > 0 {
@@ -177,8 +190,13 @@ const alertType = "waypost.webhooks.failing"
 func (a *Alerts) Send(ctx context.Context, job AlertJob) error {
 	return a.Post(ctx, job.ID, alertType, job.At, alertData{
 		Provider: job.Provider, FailureStreak: job.Streak, LastSuccessAt: job.LastSuccess,
-		Message: fmt.Sprintf("The last %d webhook events of %s in a row have failed.", job.Streak, job.Provider),
+		Message: failing(job.Provider, job.Streak),
 	})
+}
+
+// failing says for people what the alert is about.
+func failing(provider string, streak int64) string {
+	return fmt.Sprintf("The last %d webhook events of %s in a row have failed.", streak, provider)
 }
 
 // Post posts an alert of any type, with data that becomes JSON, at once; without a URL, which may have been taken out of the

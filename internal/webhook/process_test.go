@@ -191,7 +191,7 @@ func killer() func(webhook.Boundary, uuid.UUID) error {
 // processJobs works the receiver's jobs.
 func processJobs(d *db.DB, r *webhook.Receiver) (*jobs.Runner, error) {
 	return jobs.New(jobs.Options{
-		Pool: d.Pool(), Logger: discard,
+		DB: d, Logger: discard,
 		Periodic: []jobs.Periodic{
 			{Name: "webhooks.sweep", Every: 30 * time.Second, Everywhere: true, Run: r.Sweep},
 			{Name: "webhooks.sweep_forwards", Every: 10 * time.Second, Everywhere: true, Run: r.SweepForwards},

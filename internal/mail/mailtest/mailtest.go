@@ -3,6 +3,7 @@ package mailtest
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"sync"
 
@@ -21,13 +22,26 @@ type Memory struct {
 
 // Send implements mail.Sender.
 func (s *Memory) Send(_ context.Context, _ pgx.Tx, m mail.Message) error {
-	if _, _, err := mail.Compose(m); err != nil {
+	c, err := mail.NewComposer(origin(m.Link))
+	if err != nil {
+		return err
+	}
+	if _, err := c.Compose(m); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.messages = append(s.messages, m)
 	return nil
+}
+
+// origin is the service's URL as a link has it.
+func origin(link string) string {
+	u, err := url.Parse(link)
+	if err != nil || u.Host == "" {
+		return "https://waypost.example"
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // Sent returns the messages to an address, oldest first; "" is every address.

@@ -1,0 +1,93 @@
+package e2e_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waypost/waypost/db/dbtest"
+)
+
+// The target holds the first forward until the end of the test, and the process that
+// sent it is killed meanwhile.
+func TestAForwardWhoseProcessDiesIsSentAgainUnderItsIDAndRecordedOnce(t *testing.T) {
+	t.Parallel()
+	ids, over := make(chan string, 100), make(chan struct{})
+	held := make(chan struct{}, 1)
+	held <- struct{}{}
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ids <- r.Header.Get("Webhook-Id")
+		select {
+		case <-held:
+			<-over
+		default:
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}))
+	t.Cleanup(target.Close)
+	t.Cleanup(func() { close(over) }) // first
+	file := filepath.Join(dbtest.TempDir(t), "waypost.yaml")
+	content := "webhooks:\n  handlers:\n    - {provider: payment, event: order.paid, forward: {url: \"" + target.URL + "\", secret_env: FORWARD_SECRET}}\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	urls := dbtest.NewURL(t)
+	key := "whsec_" + base64.StdEncoding.EncodeToString([]byte("a key of the forward, long enough"))
+	serve := func() *process {
+		return startServe(t, urls.App, "WAYPOST_CONFIG="+file, "PAYMENT_WEBHOOK_SECRET="+paymentSecret, "FORWARD_SECRET="+key)
+	}
+	p := serve()
+	d := desk{p, admin(t, p, urls.App)}
+	const body = `{"id":"evt_1","type":"order.paid"}`
+	a := do(t, "POST", p.url+"/webhooks/payment", body, "Payment-Signature", paymentSignature(paymentSecret, body))
+	var r receipt
+	if a.into(t, &r); a.status != 200 || r.Status != "pending" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	sent := func() string {
+		t.Helper()
+		select {
+		case id := <-ids:
+			return id
+		case <-time.After(patience):
+			t.Fatal("nothing comes to the target")
+			return ""
+		}
+	}
+	if id := sent(); id != r.ID {
+		t.Errorf("forwarded %s, not %s", id, r.ID)
+	}
+	p.kill()
+	takeUpSoon(t, urls.Admin)
+	// The dead process's attempt keeps the event for the time that an attempt may take.
+	behind(t, urls.Admin, `update webhook_events set lease_until = now() where lease_until is not null`)
+	d = d.at(serve())
+	if id := sent(); id != r.ID {
+		t.Errorf("forwarded %s after the death, not %s", id, r.ID)
+	}
+	d.p.waitFor(t, "its outcome", func() bool { return countEvents(t, d.p, d.token, "processed") == 1 })
+	d.p.waitFor(t, "the ends of its jobs", func() bool {
+		for _, j := range d.jobs(t, "kind=webhooks.attempt") {
+			if j.State != "completed" {
+				return false
+			}
+		}
+		return true
+	})
+	var more []string
+	for len(ids) > 0 {
+		more = append(more, <-ids)
+	}
+	if diff := cmp.Diff([]string(nil), more); diff != "" {
+		t.Errorf("one death, and more than one forward again: %s", diff)
+	}
+	if n := len(d.jobs(t, "kind=webhooks.attempt")); n == 0 {
+		t.Error("it was no job's work: the test shows little")
+	}
+}

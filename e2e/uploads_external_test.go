@@ -1,0 +1,44 @@
+//go:build external
+
+package e2e_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/internal/blob/s3test"
+)
+
+func TestEveryUploadThatWasAnsweredIsReadableThoughServiceDatabaseAndS3ServerAreKilled(t *testing.T) {
+	s3 := s3test.Start(t)
+	s3.Bucket("files")
+	uploadsSurvive(t, filepath.Join(s3.Dir, "files"), s3.Environment("files"), func() {
+		s3.Kill()
+		s3.Restart()
+	})
+}
+
+func TestWrongCredentialsOfTheStorageAreSaidAtTheStartAndLeaveTheRestWorking(t *testing.T) {
+	s3 := s3test.Start(t)
+	s3.Bucket("files")
+	url := dbtest.NewURL(t).App
+	p := startServe(t, url, append(s3.Environment("files"), "WAYPOST_S3_SECRET_KEY=another secret")...)
+	p.waitFor(t, "line in the log", func() bool { return strings.Contains(p.stderr.String(), "the storage of files does not work") })
+	var ready struct{ Checks map[string]string }
+	a := do(t, "GET", p.url+"/readyz", "")
+	if a.into(t, &ready); a.status != http.StatusOK || ready.Checks["storage"] != "failed" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	token := admin(t, p, url)
+	body, header := form("text/plain", "Notes")
+	a = do(t, "POST", p.url+"/api/uploads", string(body), append(header, "Authorization", "Bearer "+token)...)
+	if a.status != http.StatusServiceUnavailable || a.errorCode() != "storage_unavailable" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := do(t, "GET", p.url+"/api/uploads", "", "Authorization", "Bearer "+token); a.status != http.StatusOK {
+		t.Errorf("the list: %d %s", a.status, a.body)
+	}
+}
