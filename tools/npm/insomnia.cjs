@@ -60,7 +60,11 @@ async function send(r, report) {
   const url = new URL(render(r.url));
   for (const p of r.parameters) if (!p.disabled) url.searchParams.append(p.name, render(p.value));
   const headers = request.headers.map(([name, value]) => [name, render(value)]);
-  const body = request.body.raw === undefined ? undefined : render(request.body.raw);
+  let body = request.body.raw === undefined ? undefined : render(request.body.raw);
+  if (r.body.mimeType === "multipart/form-data") {
+    body = new FormData(); // brings its own Content-Type, as Insomnia does
+    for (const p of r.body.params) body.append(p.name, render(p.value));
+  }
   const answer = await fetch(url, { method: r.method, headers, body, redirect: r.settingFollowRedirects === "off" ? "manual" : "follow" });
   const text = await answer.text();
   insomnia.response = { code: answer.status, json: () => JSON.parse(text) };
