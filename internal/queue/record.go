@@ -33,11 +33,6 @@ const (
 	Discarded State = State(rivertype.JobStateDiscarded) // its last attempt failed
 )
 
-// States are all states, those of jobs that will still run first.
-func States() []State {
-	return []State{Available, Scheduled, Retryable, Running, Pending, Completed, Cancelled, Discarded}
-}
-
 // Ended reports whether a job in that state will not run any more by itself.
 func (s State) Ended() bool { return s == Completed || s == Cancelled || s == Discarded }
 
