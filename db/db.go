@@ -118,7 +118,7 @@ func prepare(ctx context.Context, o Options) (*DB, error) {
 	// Otherwise each uuid would travel through its text.
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap())
-		noteTimeline(ctx, conn)
+		noteHistory(ctx, conn)
 		return nil
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)

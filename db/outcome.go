@@ -47,9 +47,9 @@ const settleWithin = 2 * time.Second
 type transaction struct {
 	// id is its xid8, drawn before COMMIT; "" where that never arrived.
 	id string
-	// timeline is the history that id belongs to. A server promoted in another's place
-	// may lack the transaction and give its id away again.
-	timeline string
+	// history is what id belongs to. A server promoted in another's place, or one that
+	// recovered from a crash, may lack the transaction and give its id away again.
+	history string
 	// readOnly says that nothing can come of it.
 	readOnly bool
 	// undecided says that its COMMIT was sent, and that isUndecided.
@@ -79,21 +79,24 @@ func actor(p identity.Principal) []any {
 // opened reads what open answers on conn.
 func opened(conn *pgxpool.Conn, answer pgx.Row) (transaction, error) {
 	t := transaction{}
-	t.timeline, _ = conn.Conn().PgConn().CustomData()[timelineKey].(string)
+	t.history, _ = conn.Conn().PgConn().CustomData()[historyKey].(string)
 	return t, answer.Scan(&t.id, nil)
 }
 
-const (
-	timelineKey = "waypost.timeline"
-	timeline    = `left(pg_walfile_name(pg_current_wal_lsn()), 8)`
-)
+const historyKey = "waypost.history"
 
-// noteTimeline remembers which history a new connection writes. A server that doesn't
-// tell (a standby) can't be asked about transactions later.
-func noteTimeline(ctx context.Context, conn *pgx.Conn) {
-	results, err := conn.PgConn().Exec(ctx, "select "+timeline).ReadAll()
+// history names the timeline, and the time since when statistics are kept: PostgreSQL
+// gives them up when it recovers from a crash, and only then by itself, so that it
+// differs before and after. Somebody may reset these as well; then nothing is told that
+// could be.
+const history = `left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || (select stats_reset from pg_stat_archiver)::text`
+
+// noteHistory remembers which history a new connection writes; no connection outlives a
+// crash. A server that doesn't tell (a standby) can't be asked about transactions later.
+func noteHistory(ctx context.Context, conn *pgx.Conn) {
+	results, err := conn.PgConn().Exec(ctx, "select "+history).ReadAll()
 	if err == nil && len(results) == 1 && len(results[0].Rows) == 1 {
-		conn.PgConn().CustomData()[timelineKey] = string(results[0].Rows[0][0])
+		conn.PgConn().CustomData()[historyKey] = string(results[0].Rows[0][0])
 	}
 }
 
@@ -143,7 +146,7 @@ const (
 
 // statusOf waits until t is over, also when ctx is, but no longer than settleWithin.
 func (d *DB) statusOf(ctx context.Context, t transaction) string {
-	if t.id == "" || t.timeline == "" {
+	if t.id == "" || t.history == "" {
 		return unknown
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
@@ -163,9 +166,9 @@ func (d *DB) statusOf(ctx context.Context, t transaction) string {
 
 func (d *DB) askStatus(ctx context.Context, t transaction) (string, error) {
 	var status *string // nil for one so old that it is forgotten
-	var now string
-	err := d.Direct().QueryRow(ctx, `select pg_xact_status($1::text::xid8), `+timeline, t.id).Scan(&status, &now)
-	if err != nil || status == nil || now != t.timeline {
+	var now *string
+	err := d.Direct().QueryRow(ctx, `select pg_xact_status($1::text::xid8), `+history, t.id).Scan(&status, &now)
+	if err != nil || status == nil || now == nil || *now != t.history {
 		return unknown, err
 	}
 	return *status, nil
