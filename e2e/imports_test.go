@@ -27,9 +27,9 @@ var allowed = map[string][]string{
 	"db/where":          {},
 	"db/page":           {"db/where", "internal/text"},
 	// Assets from other people's packages, and what fetches them.
-	"third_party/docsui":        {},
-	"third_party/docsui/origin": {},
-	"third_party/docsui/fetch":  {"third_party/docsui/origin"},
+	"third_party/browser":        {},
+	"third_party/browser/origin": {},
+	"third_party/browser/fetch":  {"third_party/browser/origin"},
 	// Layer 1.
 	"db":                   {"internal/fault", "internal/identity", "internal/text"},
 	"db/embedded":          {"db/embedded/filelock", "db/embedded/process"},
@@ -73,7 +73,7 @@ var allowed = map[string][]string{
 	"internal/apidoc/model":            {"internal/text"},
 	"internal/apidoc/model/modeltest":  {},
 	"internal/apidoc/precompressed":    {},
-	"internal/apidoc/ui":               {"internal/apidoc/precompressed", "third_party/docsui", "third_party/docsui/origin"},
+	"internal/apidoc/ui":               {"internal/apidoc/precompressed", "third_party/browser", "third_party/browser/origin"},
 	// Layer 4.
 	"internal/httpedge": {"internal/fault", "internal/identity", "internal/text"},
 	// Layer 5.

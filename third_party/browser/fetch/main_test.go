@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waypost/waypost/third_party/docsui/origin"
+	"github.com/waypost/waypost/third_party/browser/origin"
 )
 
 func TestStoredFilesComeFromThePinnedPackages(t *testing.T) {

@@ -1,4 +1,4 @@
-// Command fetch writes the UI assets of package docsui from their npm packages,
+// Command fetch writes the UI assets of package browser from their npm packages,
 // pinned by version and checksum in packages.json. It runs npm pack in a
 // temporary directory, so that the registry and its credentials are npm's own
 // business, and trusts nothing whose SHA-512 is not the pinned one. The
@@ -27,7 +27,7 @@ import (
 	"github.com/andybalholm/brotli"
 	kgzip "github.com/klauspost/compress/gzip"
 
-	"github.com/waypost/waypost/third_party/docsui/origin"
+	"github.com/waypost/waypost/third_party/browser/origin"
 )
 
 //go:embed packages.json
@@ -51,7 +51,7 @@ func main() {
 	}
 }
 
-// run writes below root, the directory of package docsui.
+// run writes below root, the directory of package browser.
 func run(root string) error {
 	var pins []pin
 	if err := json.Unmarshal(packagesJSON, &pins); err != nil {
@@ -71,7 +71,7 @@ func run(root string) error {
 
 // pack downloads a package's tarball and holds it to its checksum.
 func pack(p pin) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "docsui-")
+	dir, err := os.MkdirTemp("", "browser-")
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
 // Package origin is the record of where embedded third-party files come from. It
-// stands apart from package docsui so that the files can be made anew when they
+// stands apart from package browser so that the files can be made anew when they
 // are missing.
 package origin
 
