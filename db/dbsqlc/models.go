@@ -261,6 +261,12 @@ type OauthFlow struct {
 	ExpiresAt     time.Time
 }
 
+type PageSession struct {
+	SessionID    uuid.UUID
+	CookieSha256 []byte
+	EndsAt       time.Time
+}
+
 type Post struct {
 	ID        int64
 	AuthorID  int64

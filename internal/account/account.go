@@ -72,6 +72,8 @@ type Options struct {
 	OAuth OAuthOptions
 	// TwoFactor configures two-factor authentication.
 	TwoFactor TwoFactorOptions
+	// Visits bound the sessions of the operator pages.
+	Visits VisitOptions
 	// PasswordCost is the work of one password hash; the zero value is DefaultPasswordCost.
 	PasswordCost PasswordCost
 	// ConcurrentHashes bounds the password hashes computed at once, and so their
@@ -108,6 +110,7 @@ func (o Options) withDefaults() Options {
 	o.PasswordCost = cmp.Or(o.PasswordCost, DefaultPasswordCost)
 	o.ConcurrentHashes = cmp.Or(max(o.ConcurrentHashes, 0), runtime.GOMAXPROCS(0))
 	o.TwoFactor.Issuer = cmp.Or(o.TwoFactor.Issuer, "Waypost")
+	o.Visits.Max, o.Visits.Idle = cmp.Or(o.Visits.Max, 12*time.Hour), cmp.Or(o.Visits.Idle, 30*time.Minute)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -131,6 +134,7 @@ type Service struct {
 	*Identities
 	*Tokens
 	*Authenticator
+	*Visits
 }
 
 // New makes the service.
@@ -140,11 +144,12 @@ func New(o Options) (*Service, error) {
 		return nil, err
 	}
 	users, sessions, factor := &Users{c}, &Sessions{c}, &SecondFactor{c}
-	signIns := &SignIns{core: c, sessions: sessions, factor: factor}
+	signIns := &SignIns{core: c, open: sessions.openSessionTx, factor: factor}
 	return &Service{
 		core: c, Users: users, Sessions: sessions, SecondFactor: factor, SignIns: signIns,
 		Registration: &Registration{core: c, users: users}, Links: &Links{c}, Passwords: &Passwords{c}, Tokens: &Tokens{c},
 		Identities: &Identities{core: c, signIns: signIns}, Authenticator: &Authenticator{core: c, factor: factor},
+		Visits: newVisits(c, sessions, factor),
 	}, nil
 }
 

@@ -110,13 +110,32 @@ func (s *Sessions) RequireRecent(ctx context.Context) error { return s.requireRe
 // refresh token. It returns ErrInvalidCredentials when the account was
 // deactivated, deleted or given another password since row was read.
 func (s *Sessions) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, methods ...Method) (SignedIn, error) {
+	opened, err := s.insertTx(ctx, tx, row, s.o.Now().Add(SessionTTL), methods)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	signed, err := s.giveTokens(ctx, tx, row, opened.id, 1)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	return signed, s.tellOf(ctx, tx, row, opened)
+}
+
+// opened is a new session, and whether it comes from where none was before.
+type opened struct {
+	id     uuid.UUID
+	unseen bool
+}
+
+// insertTx stores a session. It returns what openSessionTx returns.
+func (s *Sessions) insertTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, expires time.Time, methods []Method) (opened, error) {
 	sid, err := uuid.NewRandomFromReader(s.o.Random)
 	if err != nil {
-		return SignedIn{}, fmt.Errorf("account: session id: %w", err)
+		return opened{}, fmt.Errorf("account: session id: %w", err)
 	}
 	now, edge := s.o.Now(), identity.FromContext(ctx)
 	session := dbsqlc.InsertAuthSessionParams{
-		ID: sid, UserID: row.ID, PasswordHash: row.PasswordHash, Now: now, ExpiresAt: now.Add(SessionTTL),
+		ID: sid, UserID: row.ID, PasswordHash: row.PasswordHash, Now: now, ExpiresAt: expires,
 		Methods: texts(methods), UserAgent: edge.UserAgent,
 	}
 	if edge.Address.IsValid() {
@@ -124,16 +143,20 @@ func (s *Sessions) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User
 	}
 	unseen, err := s.isUnseen(ctx, tx, row.ID, edge)
 	if err != nil {
-		return SignedIn{}, err
+		return opened{}, err
 	}
 	if _, err := s.queries.InsertAuthSession(ctx, tx, session); err != nil {
-		return SignedIn{}, db.NotFound(err, ErrInvalidCredentials)
+		return opened{}, db.NotFound(err, ErrInvalidCredentials)
 	}
-	signed, err := s.giveTokens(ctx, tx, row, sid, 1)
-	if err == nil && unseen {
-		err = s.notify(ctx, tx, row, mail.Message{Kind: mail.NewSignIn})
+	return opened{sid, unseen}, nil
+}
+
+// tellOf mails the account of a session that comes from where none was before.
+func (s *Sessions) tellOf(ctx context.Context, tx pgx.Tx, row dbsqlc.User, o opened) error {
+	if !o.unseen {
+		return nil
 	}
-	return signed, err
+	return s.notify(ctx, tx, row, mail.Message{Kind: mail.NewSignIn})
 }
 
 // giveTokens stores a session's next refresh token, of that generation, and signs

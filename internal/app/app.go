@@ -90,7 +90,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.startJobs(ctx, metrics.Registerer()); err != nil {
 		return err
 	}
-	views, err := pages.New(pages.Account(a.services.Accounts))
+	views, err := pages.New(pages.Account(a.services.Accounts), a.desk())
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ type Config struct {
 	MetricsToken string `env:"WAYPOST_METRICS_TOKEN" help:"Bearer token for GET /metrics, 16 characters or more; while it is not set, the path does not exist"`
 
 	Accounts Accounts
+	Pages    Pages
 	OAuth    OAuth
 	Mail     Mail
 	Webhooks Webhooks
@@ -61,6 +62,12 @@ func (c Config) DataDirGiven() bool { return c.dataDirGiven }
 type Accounts struct {
 	RefreshGrace    time.Duration `env:"WAYPOST_REFRESH_GRACE" flag:"refresh-grace" for:"server" envDefault:"0s" help:"For how long a refresh token may be used a second time, up to 10s, for clients that refresh twice at once; with 0s a second use ends the session"`
 	RequireAdmin2FA bool          `env:"WAYPOST_REQUIRE_ADMIN_2FA" flag:"require-admin-2fa" for:"server" help:"Administrators without two-factor authentication can do nothing but set it up"`
+}
+
+// Pages are the settings of the operator pages.
+type Pages struct {
+	SessionMax  time.Duration `env:"WAYPOST_PAGES_SESSION_MAX" flag:"pages-session-max" for:"server" envDefault:"12h" help:"Longest time that a sign-in at the operator pages lasts"`
+	SessionIdle time.Duration `env:"WAYPOST_PAGES_SESSION_IDLE" flag:"pages-session-idle" for:"server" envDefault:"30m" help:"A sign-in at the operator pages ends after this time without a request"`
 }
 
 // Webhooks are the settings of the memory for deliveries, of the retention of

@@ -105,6 +105,9 @@ func (c Config) validate() error {
 	if c.Audit.RetentionDays < 0 || c.Audit.RetentionDays > 36500 {
 		errs = append(errs, errors.New("WAYPOST_AUDIT_RETENTION_DAYS must be 0 to 36500"))
 	}
+	if c.Pages.SessionMax < time.Minute || c.Pages.SessionIdle < time.Minute || c.Pages.SessionIdle > c.Pages.SessionMax {
+		errs = append(errs, errors.New("WAYPOST_PAGES_SESSION_IDLE and WAYPOST_PAGES_SESSION_MAX must be 1m or more, the former at most the latter"))
+	}
 	if c.Accounts.RefreshGrace < 0 || c.Accounts.RefreshGrace > maxRefreshGrace {
 		errs = append(errs, fmt.Errorf("WAYPOST_REFRESH_GRACE must be from 0s to %s", maxRefreshGrace))
 	}
