@@ -14,7 +14,10 @@ func (a *App) desk() pages.Group {
 		Visits: s.Accounts, Secure: strings.HasPrefix(baseURL(a.options.Config), "https:"),
 		Sections: []pages.Section{
 			pages.OverviewPage(overview{a}),
+			pages.WebhookPages(s.Receiver),
 			pages.JobPages(s.Jobs),
+			pages.MailPages(s.Mails),
+			pages.AuditPages(s.Audit),
 		},
 	})
 }

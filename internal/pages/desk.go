@@ -48,6 +48,9 @@ type Screen struct {
 	View string
 	// Read returns what the template shows. Its error becomes a page.
 	Read func(r *http.Request) (any, error)
+	// Serve answers what is no page, such as a download, in place of View and Read. It
+	// has written nothing when it returns an error.
+	Serve func(w http.ResponseWriter, r *http.Request) error
 	// Live says that the page brings itself up to date while somebody looks at it.
 	Live bool
 	// Acts are what can be done there.
@@ -199,6 +202,13 @@ func signInPath(r *http.Request) string {
 // show answers with a screen.
 func (d *desk) show(s Section, screen Screen) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if screen.Serve != nil {
+			w.Header().Set("Cache-Control", "no-store")
+			if err := screen.Serve(w, r); err != nil {
+				d.fail(w, r, err)
+			}
+			return
+		}
 		data, err := screen.Read(r)
 		if err != nil {
 			d.fail(w, r, err)

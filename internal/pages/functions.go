@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"html/template"
+	"iter"
+	"maps"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -49,6 +52,9 @@ func kindOf(v any) string {
 	case Badge:
 		return "badge"
 	case Code:
+		if v == "" {
+			return "nothing"
+		}
 		return "code"
 	case Size:
 		return "size"
@@ -119,4 +125,15 @@ func short(s string, n int) string {
 		return s
 	}
 	return string([]rune(s)[:n-1]) + "\u2026"
+}
+
+// sorted yields a map's members by name.
+func sorted[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			if !yield(name, m[name]) {
+				return
+			}
+		}
+	}
 }
