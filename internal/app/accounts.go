@@ -35,7 +35,7 @@ func serverAccounts(s *Services, o Options) (account.Options, error) {
 		DB: s.DB, Tokens: s.Tokens, Mail: s.Mails, Jobs: s.Queue, Files: s.Uploads,
 		URL: baseURL(c), RefreshGrace: c.Accounts.RefreshGrace,
 		Visits: account.VisitOptions{Max: c.Pages.SessionMax, Idle: c.Pages.SessionIdle},
-		OAuth: providers, TwoFactor: twoFactor,
+		OAuth:  providers, TwoFactor: twoFactor,
 	}, nil
 }
 

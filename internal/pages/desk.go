@@ -109,6 +109,7 @@ func Desk(o DeskOptions) Group {
 	return func(p *Pages) []Endpoint {
 		d := &desk{p: p, o: o, protection: http.NewCrossOriginProtection(), sayings: map[string]string{}}
 		list := append(d.signIn(), p.assets()...)
+		list = append(list, Endpoint{http.MethodGet, DeskPath + "/*", d.admit(func(w http.ResponseWriter, r *http.Request) { d.fail(w, r, errNoPage) })})
 		for _, s := range o.Sections {
 			for _, screen := range s.Screens {
 				for _, a := range screen.Acts {
@@ -149,6 +150,7 @@ func visitorOf(ctx context.Context) visitor {
 
 var (
 	errNotAdmin = fault.New(fault.Forbidden, fault.CodeForbidden, "These pages are for administrators. Your account is none; ask one of them for what you need.")
+	errNoPage   = fault.New(fault.NotFound, fault.CodeNotFound, "Nothing is shown at this address. It may have been deleted.")
 	errCrossed  = fault.New(fault.Forbidden, fault.CodeForbidden, "This form was sent from another site. Open the page here, and send it from there.")
 	errEnroll   = fault.New(fault.Forbidden, fault.CodeForbidden, "Administrators of this service need two-factor authentication. Set it up through the API (POST /api/auth/2fa/setup) and sign in again.")
 )
