@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/waypost/waypost/internal/pages"
 )
@@ -15,6 +16,7 @@ func (a *App) desk() pages.Group {
 		Sections: []pages.Section{
 			pages.OverviewPage(overview{a}),
 			pages.WebhookPages(s.Receiver),
+			pages.StatisticsPages(s.Stats, s.Sites, baseURL(a.options.Config), time.Now),
 			pages.JobPages(s.Jobs),
 			pages.MailPages(s.Mails),
 			pages.AuditPages(s.Audit),

@@ -8,6 +8,8 @@ type Filter struct {
 	Fields []Field
 	// Clear is where nothing is narrowed, "" while nothing is.
 	Clear string
+	// Kept are sent along.
+	Kept []Option
 }
 
 // Field is one input.
