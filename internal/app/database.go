@@ -156,7 +156,7 @@ func (d *Database) takeForDev(ctx context.Context, c config.Config) error {
 
 // connect opens the pools of a server. A private database is migrated first; any
 // other must have been, unless migrate says so.
-func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, migrate bool) (db.Areas, error) {
+func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, tracer pgx.QueryTracer, migrate bool) (db.Areas, error) {
 	if least := db.LeastConns(); c.MaxConns < least {
 		return db.Areas{}, fmt.Errorf("WAYPOST_DATABASE_MAX_CONNS is %d, too few to divide among the areas: give %d or more", c.MaxConns, least)
 	}
@@ -165,7 +165,7 @@ func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Lo
 			return db.Areas{}, err
 		}
 	}
-	areas, err := db.OpenAreas(ctx, db.Options{URL: d.URL, MaxConns: c.MaxConns, Logger: logger})
+	areas, err := db.OpenAreas(ctx, db.Options{URL: d.URL, MaxConns: c.MaxConns, Logger: logger, Tracer: tracer})
 	if err != nil {
 		return db.Areas{}, err
 	}

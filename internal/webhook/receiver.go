@@ -20,6 +20,7 @@ import (
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/groupcommit"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
@@ -337,7 +338,7 @@ func (r *Receiver) persist(ctx context.Context, by identity.Principal, e Event, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.StoreTimeout)
 	defer cancel()
-	stored, err := group.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: bound, by: by})
+	stored, err := group.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: bound, by: by, trace: queue.TraceOf(ctx)})
 	if err != nil {
 		return arrival{}, err
 	}
