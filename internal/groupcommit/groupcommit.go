@@ -166,6 +166,13 @@ func (g *Group[T, R]) Close(ctx context.Context) error {
 	return nil
 }
 
+// Waiting is the number of items that wait for a flusher.
+func (g *Group[T, R]) Waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.queue)
+}
+
 // Accepts returns what Submit would return at once for an item of size bytes, nil
 // when that would be queued: a caller can ask before it does costly work.
 func (g *Group[T, R]) Accepts(size int) error {

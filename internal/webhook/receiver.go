@@ -175,7 +175,7 @@ func NewReceiver(o Options) (*Receiver, error) {
 	r := &Receiver{o: o, transactions: make(chan struct{}, o.MaxTransactions), memory: newBodyMemory(o.BodyMemory),
 		store: store{db: o.DB, jobs: o.Jobs, registry: o.Registry, bound: o.Registry.bound(), lease: o.Lease, now: o.Now, newLease: uuid.NewRandom}}
 	var err error
-	if r.metrics, err = newMetrics(o.Metrics, o.Registry.Providers(), newStreakCollector(r), r.memory); err != nil {
+	if r.metrics, err = newMetrics(o.Metrics, o.Registry.Providers(), newStreakCollector(r), r.memory, func() float64 { return float64(r.arrivals.Waiting() + r.forwards.Waiting()) }); err != nil {
 		return nil, fmt.Errorf("webhook: metrics: %w", err)
 	}
 	r.rejected = newRejectedLog(o, func(n int) { r.metrics.dropped.Add(float64(n)) })
