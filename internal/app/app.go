@@ -105,7 +105,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.startJobs(ctx, metrics.Registerer()); err != nil {
 		return err
 	}
-	if err := metrics.Registerer().Register(newBacklog(a.services, o.Areas.Readiness)); err != nil {
+	if err := metrics.Registerer().Register(newBacklog(a.services, o.Areas.Requests)); err != nil {
 		return err
 	}
 	views, err := pages.New(pages.Account(a.services.Accounts), a.desk())

@@ -162,7 +162,7 @@ func chartsOf(points []telemetry.Figures, q telemetry.Question) (requests, times
 	}
 	requests.Title, times.Title = "Requests per "+every+", UTC", "Time to answer"
 	times.Unit = "ms"
-	well, refused, failed := Series{Label: "Answered", Tone: "main"}, Series{Label: "Refused (4xx)", Tone: "quiet"}, Series{Label: "Failed (5xx)", Tone: "bad"}
+	well, refused, failed := Series{Label: "Answered", Tone: "main"}, Series{Label: "4xx", Tone: "quiet"}, Series{Label: "5xx", Tone: "bad"}
 	p50, p95, p99 := Series{Label: "p50", Tone: "good"}, Series{Label: "p95", Tone: "main"}, Series{Label: "p99", Tone: "quiet"}
 	for i, f := range points {
 		requests.At = append(requests.At, q.Since.Add(time.Duration(i)*q.Step).Format("15:04"))
@@ -291,7 +291,7 @@ var noProcess = Empty{Title: "No process has stored a minute yet", Detail: "Each
 func connectionsTable(list []telemetry.Instance) Table {
 	t := Table{
 		Caption: "Connections to the database, most of the latest minute", Empty: noProcess,
-		Columns: []Column{{Label: "Process"}, {Label: "Area"}, {Label: "In use"}, {Label: "Connections", Number: true}, {Label: "Waiting for one", Number: true}, {Label: "Refused", Number: true}},
+		Columns: []Column{{Label: "Process"}, {Label: "Area"}, {Label: "Most in use"}, {Label: "Connections", Number: true}, {Label: "Waiting for one", Number: true}, {Label: "Refused", Number: true}},
 	}
 	for _, i := range list {
 		for _, pool := range i.Pools {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// steps divide each power of ten: a bucket is at most an eighth wider than the one
-// before, so that a quantile read from them is right to some 12 %.
+// steps divide each power of ten: each is at most a seventh above the one before, so
+// that a quantile read from buckets is right to a seventh.
 var steps = [...]uint64{100, 110, 125, 140, 160, 180, 200, 225, 250, 280, 320, 360, 400, 450, 500, 560, 630, 710, 800, 900}
 
 const (
@@ -97,7 +97,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 		if i > 0 {
 			low = float64(bounds[i-1])
 		}
-		return time.Duration(low + (float64(bounds[i])-low)*(rank-below)/float64(c))
+		return time.Duration(low + (float64(bounds[i])-low)*(rank-below-.5)/float64(c))
 	}
 	return time.Duration(bounds[len(bounds)-1])
 }

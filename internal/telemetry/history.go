@@ -72,6 +72,9 @@ type History struct {
 	began   time.Time  // of the minute that is being measured
 	waiting []dbsqlc.InsertTelemetryMinuteParams
 	failing bool
+
+	reading sync.Mutex
+	read    map[Question]remembered
 }
 
 // NewHistory makes a History that measures from now on.
@@ -80,7 +83,7 @@ func NewHistory(o HistoryOptions) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &History{o: o, gauge: newGauge(o.Areas, o.Now), began: o.Now(), cancel: func() {}}, nil
+	return &History{o: o, gauge: newGauge(o.Areas, o.Now), began: o.Now(), cancel: func() {}, read: map[Question]remembered{}}, nil
 }
 
 // Start stores each minute once it is over, until Stop.
@@ -160,8 +163,12 @@ func (h *History) Flush(ctx context.Context) error {
 // same as once, so an unknown outcome is no matter.
 func (h *History) cut() (dbsqlc.InsertTelemetryMinuteParams, error) {
 	counts, slow, failed := h.o.Requests.cut()
-	row := dbsqlc.InsertTelemetryMinuteParams{Instance: h.o.Instance, Minute: h.began.Truncate(time.Minute), Requests: pack(counts)}
-	h.began = h.o.Now()
+	now, began := h.o.Now(), h.began
+	h.began = now
+	if longest := 2 * time.Minute; now.Sub(began) > longest { // the machine slept
+		began = now.Add(-time.Minute)
+	}
+	row := dbsqlc.InsertTelemetryMinuteParams{Instance: h.o.Instance, Minute: began.Truncate(time.Minute), Requests: pack(counts)}
 	var err error
 	if row.ID, err = h.o.NewID(); err != nil {
 		return row, fmt.Errorf("telemetry: new id: %w", err)

@@ -50,9 +50,34 @@ func pack(counts []RouteCounts) []byte {
 	return b
 }
 
-// unpack calls each with every route that pack wrote; what each gets is its own only
-// until it returns. It returns errOtherVersion, or an error about what is no pack's.
-func unpack(b []byte, each func(*RouteCounts)) error {
+// packedRoute is what pack wrote of one route. It is a reader's until the next is read.
+type packedRoute struct {
+	// name are the bytes of method and route with their lengths, the same in each
+	// minute.
+	name          []byte
+	method, route []byte
+	classes       [6]uint64
+	filled        []filledBucket
+}
+
+// filledBucket is a bucket that is not empty.
+type filledBucket struct {
+	index int
+	count uint64
+}
+
+// requests is the number of requests.
+func (p *packedRoute) requests() uint64 {
+	var n uint64
+	for _, b := range p.filled {
+		n += b.count
+	}
+	return n
+}
+
+// unpack calls each with every route that pack wrote. It returns errOtherVersion, or an
+// error about what is no pack's.
+func unpack(b []byte, each func(*packedRoute)) error {
 	if len(b) == 0 {
 		return errPacked
 	}
@@ -60,20 +85,24 @@ func unpack(b []byte, each func(*RouteCounts)) error {
 		return fmt.Errorf("%w: %d", errOtherVersion, b[0])
 	}
 	r := packedReader{rest: b[1:]}
+	var p packedRoute
 	for n := r.number(); n > 0 && r.err == nil; n-- {
-		c := RouteCounts{Method: r.name(), Route: r.name()}
-		for i := range c.Classes {
-			c.Classes[i] = r.number()
+		begin := r.rest
+		p.method, p.route = r.name(), r.name()
+		p.name = begin[:len(begin)-len(r.rest)]
+		for i := range p.classes {
+			p.classes[i] = r.number()
 		}
-		i := uint64(0)
+		p.filled = p.filled[:0]
+		at := uint64(0)
 		for filled := r.number(); filled > 0 && r.err == nil; filled-- {
-			if i += r.number(); i >= uint64(bucketCount) {
+			if at += r.number(); at >= uint64(bucketCount) {
 				return errPacked
 			}
-			c.Durations[i] = r.number()
+			p.filled = append(p.filled, filledBucket{int(at), r.number()})
 		}
 		if r.err == nil {
-			each(&c)
+			each(&p)
 		}
 	}
 	if r.err == nil && len(r.rest) > 0 {
@@ -106,13 +135,13 @@ func (r *packedReader) number() uint64 {
 	return v
 }
 
-func (r *packedReader) name() string {
+func (r *packedReader) name() []byte {
 	n := r.number()
 	if r.err != nil || n > maxName || n > uint64(len(r.rest)) {
 		r.err = errPacked
-		return ""
+		return nil
 	}
-	s := string(r.rest[:n])
+	s := r.rest[:n]
 	r.rest = r.rest[n:]
 	return s
 }

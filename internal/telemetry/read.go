@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -54,11 +55,27 @@ type tally struct {
 	durations Histogram
 }
 
-func (t *tally) add(c *RouteCounts) {
-	for i, n := range c.Classes {
+func (t *tally) add(p *packedRoute) {
+	for i, n := range p.classes {
 		t.classes[i] += n
 	}
-	t.durations.Add(&c.Durations)
+	for _, b := range p.filled {
+		t.durations[b.index] += b.count
+	}
+}
+
+func (t *tally) sum(other *tally) {
+	for i, n := range other.classes {
+		t.classes[i] += n
+	}
+	t.durations.Add(&other.durations)
+}
+
+// course is a tally with what came in each step.
+type course struct {
+	tally
+	method, route    string
+	requests, failed []uint64
 }
 
 func (t *tally) figures() Figures {
@@ -68,48 +85,80 @@ func (t *tally) figures() Figures {
 	}
 }
 
-// Read sums what all processes stored. Minutes of another version's layout are left out.
+// fresh is how long a Summary is given again: pages that bring themselves up to date ask
+// every few seconds, and a day of many processes takes a while to sum.
+const fresh = 10 * time.Second
+
+// remembered is a Summary with the time when it was read.
+type remembered struct {
+	Summary
+	at time.Time
+}
+
+// Read sums what all processes stored. What it returns may be ten seconds old. Minutes of
+// another version's layout are left out.
 func (h *History) Read(ctx context.Context, q Question) (Summary, error) {
+	now := h.o.Now()
+	h.reading.Lock()
+	maps.DeleteFunc(h.read, func(_ Question, r remembered) bool { return now.Sub(r.at).Abs() >= fresh })
+	r, ok := h.read[q]
+	h.reading.Unlock()
+	if !ok {
+		s, err := h.sum(ctx, q)
+		if err != nil {
+			return Summary{}, err
+		}
+		r = remembered{s, now}
+		h.reading.Lock()
+		if len(h.read) < maxRemembered {
+			h.read[q] = r
+		}
+		h.reading.Unlock()
+	}
+	r.Routes = slices.Clone(r.Routes) // a caller may sort them
+	return r.Summary, nil
+}
+
+// maxRemembered bounds the summaries that are kept.
+const maxRemembered = 16
+
+func (h *History) sum(ctx context.Context, q Question) (Summary, error) {
 	n := int((q.Until.Sub(q.Since) + q.Step - 1) / q.Step)
 	rows, err := h.queries.ListTelemetryMinutes(ctx, h.o.Areas.Requests.Direct(), q.Since, q.Until)
 	if err != nil {
 		return Summary{}, fmt.Errorf("telemetry: read minutes: %w", db.Translate(err))
 	}
-	type course struct {
-		tally
-		requests, failed []uint64
-	}
-	var all tally
 	points := make([]tally, n)
-	routes := map[routeKey]*course{}
+	routes := map[string]*course{}
 	for _, row := range rows {
 		i := int(row.Minute.Sub(q.Since) / q.Step)
-		err := unpack(row.Requests, func(c *RouteCounts) {
-			if q.Route != "" && (c.Route != q.Route || c.Method != q.Method) {
+		err := unpack(row.Requests, func(p *packedRoute) {
+			if q.Route != "" && (string(p.route) != q.Route || string(p.method) != q.Method) {
 				return
 			}
-			k := routeKey{c.Method, c.Route}
-			r := routes[k]
+			r := routes[string(p.name)]
 			if r == nil {
-				r = &course{requests: make([]uint64, n), failed: make([]uint64, n)}
-				routes[k] = r
+				r = &course{method: string(p.method), route: string(p.route), requests: make([]uint64, n), failed: make([]uint64, n)}
+				routes[string(p.name)] = r
 			}
-			all.add(c)
-			points[i].add(c)
-			r.add(c)
-			r.requests[i] += c.Durations.Count()
-			r.failed[i] += c.Classes[5]
+			points[i].add(p)
+			r.add(p)
+			r.requests[i] += p.requests()
+			r.failed[i] += p.classes[5]
 		})
 		if err != nil && !errors.Is(err, errOtherVersion) {
 			return Summary{}, err
 		}
 	}
-	s := Summary{All: all.figures(), Points: make([]Figures, n)}
+	s := Summary{Points: make([]Figures, n)}
+	var all tally
 	for i := range points {
 		s.Points[i] = points[i].figures()
+		all.sum(&points[i])
 	}
-	for k, r := range routes {
-		s.Routes = append(s.Routes, RouteFigures{k.method, k.route, r.figures(), r.requests, r.failed})
+	s.All = all.figures()
+	for _, r := range routes {
+		s.Routes = append(s.Routes, RouteFigures{r.method, r.route, r.figures(), r.requests, r.failed})
 	}
 	slices.SortFunc(s.Routes, func(a, b RouteFigures) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Method, b.Method))
