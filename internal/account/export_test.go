@@ -51,3 +51,6 @@ var (
 	ParseNetworks = parseNetworks
 	AdmitsFrom    = admitsFrom
 )
+
+// ForEmail is the purpose of links that verify an address.
+const ForEmail = forEmail
