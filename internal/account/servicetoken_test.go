@@ -145,6 +145,22 @@ func TestTheAdministratorWhoMakesAServiceAccountsTokenIsTold(t *testing.T) {
 	}
 }
 
+func TestAnOperatorMakesAServiceAccountsTokenWithoutSigningIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	operator := identity.NewContext(t.Context(), identity.Command("root", "service-account token create"))
+	bot, token, secret := f.bot(t, operator, identity.User, identity.Read)
+	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := f.RotateServiceToken(operator, bot.ID, token.ID, 0); err != nil {
+		t.Error(err)
+	}
+	if sent := f.mail.Sent(""); len(sent) != 0 {
+		t.Errorf("mailed %v", sent)
+	}
+}
+
 // alerts keeps what the administrators are told, once for each cause.
 type alerts struct {
 	details []string
