@@ -53,9 +53,6 @@ const (
 // orderErase is after all accounts but the exports' own are gone.
 const orderErase = 200
 
-// orderDeleteServiceAccount is after the requests about its tokens.
-const orderDeleteServiceAccount = 190
-
 const (
 	orderEndSession = 900 + iota
 	orderEndSessions

@@ -13,7 +13,7 @@ type NewAPIToken struct {
 	Name            string     `json:"name" model:"required,line,nonblank,min=1,max=100" doc:"What the token is for." example:"Nightly export"`
 	Scopes          []string   `json:"scopes" model:"required,min=1,max=4,dive,oneof=read write admin ai" doc:"What the token may do, within its owner's role: read, write, and in addition admin for operations that only an ADMIN may call; ai for language models." example:"read,write"`
 	ExpiresAt       *time.Time `json:"expires_at" doc:"When the token expires. Leave it out for 90 days from now; send null for never." example:"2027-01-02T15:04:05Z"`
-	AllowedNetworks []string   `json:"allowed_networks" model:"max=50,dive,min=1,max=64" doc:"The addresses and networks, in CIDR notation, from which the token may be used. Leave it out for all." example:"203.0.113.7,2001:db8::/32"`
+	AllowedNetworks []string   `json:"allowed_networks" model:"max=50,dive,line,min=1,max=64" doc:"The addresses and networks, in CIDR notation, from which the token may be used. Leave it out for all." example:"203.0.113.7,2001:db8::/32"`
 	Rate            *int       `json:"rate" model:"min=1,max=100000" doc:"How many requests a minute the token may send. Leave it out, or send null, for no limit." example:"600"`
 }
 

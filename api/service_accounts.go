@@ -106,6 +106,6 @@ func registerServiceAccountChanges(a huma.API, accounts rows[ServiceAccount, acc
 		summary:     "Delete a service account",
 		description: "Deletes the account with its tokens, posts, blogs and files. To keep what it wrote, deactivate the account instead.",
 		access:      roles(identity.Admin), fails: []error{account.ErrNoServiceAccount},
-		exports: []export.Variant{{Order: orderDeleteServiceAccount, Parameters: map[string]string{"id": "{{serviceAccountId}}"}}},
+		exports: ofServiceAccount(),
 	}, func(ctx context.Context, id int64) error { return s.DeleteServiceAccount(ctx, id) })
 }

@@ -78,6 +78,7 @@ type Tokens struct{ *core }
 // ErrManyAPITokens, or a validation fault keyed by field.
 func (s *Tokens) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, string, error) {
 	p := identity.FromContext(ctx)
+	n.Name = text.Trim(n.Name)
 	return s.issue(ctx, func() error { return s.checkAPIToken(n, p.Role) }, func(ctx context.Context, tx pgx.Tx) (dbsqlc.ApiToken, string, error) {
 		owner, err := s.queries.LockUser(ctx, tx, p.UserID) // so that the count holds
 		if err != nil {

@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,6 +14,7 @@ import (
 	"github.com/waypost/waypost/db/where"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // ErrNoServiceAccount says that there is no such service account. People's accounts are
@@ -57,6 +57,7 @@ const servicePrefix = "service:"
 // CreateServiceAccount makes a service account, which has no token yet. It returns a
 // validation fault keyed by field.
 func (s *ServiceAccounts) CreateServiceAccount(ctx context.Context, n NewServiceAccount) (ServiceAccount, error) {
+	n.Name = text.Trim(n.Name)
 	if n.Role == "" {
 		n.Role = identity.User
 	}
@@ -93,13 +94,13 @@ func (s *ServiceAccounts) FindServiceAccount(ctx context.Context, id int64) (Ser
 // UpdateServiceAccount changes a service account, which takes effect with its next
 // request. It returns ErrNoServiceAccount or a validation fault keyed by field.
 func (s *ServiceAccounts) UpdateServiceAccount(ctx context.Context, id int64, c ServiceAccountChange) (ServiceAccount, error) {
+	if c.Name != nil {
+		c.Name = new(text.Trim(*c.Name))
+	}
 	if err := serviceAccountProblems(c.Name, c.Role); err != nil {
 		return ServiceAccount{}, err
 	}
-	args := dbsqlc.UpdateServiceAccountParams{ID: id, Active: c.Active}
-	if c.Name != nil {
-		args.Name = new(strings.TrimSpace(*c.Name))
-	}
+	args := dbsqlc.UpdateServiceAccountParams{ID: id, Name: c.Name, Active: c.Active}
 	if c.Role != nil {
 		args.Role = new(string(*c.Role))
 	}

@@ -365,6 +365,12 @@ func TestAServiceAccountIsNamedAndHasARole(t *testing.T) {
 			t.Errorf("update %+q: %v", bad, err)
 		}
 	}
+	if made, err := f.CreateServiceAccount(root, account.NewServiceAccount{Name: " Import\u00a0"}); err != nil || made.Name != "Import" {
+		t.Errorf("white space around: %+v, %v", made, err)
+	}
+	if changed, err := f.UpdateServiceAccount(root, bot.ID, account.ServiceAccountChange{Name: new(" Import ")}); err != nil || changed.Name != "Import" {
+		t.Errorf("white space around: %+v, %v", changed, err)
+	}
 	if _, err := f.UpdateServiceAccount(root, bot.ID, account.ServiceAccountChange{Role: new(identity.Role("ROOT"))}); !cmp.Equal(details(err), []string{"role"}) {
 		t.Errorf("a role that is none: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // CreateServiceToken makes an API token of a service account for an administrator who
@@ -22,6 +23,7 @@ func (s *ServiceAccounts) CreateServiceToken(ctx context.Context, account int64,
 	if err != nil {
 		return APIToken{}, "", err
 	}
+	n.Name = text.Trim(n.Name)
 	return s.issue(ctx, func() error { return s.checkAPIToken(n, found.Role) }, func(ctx context.Context, tx pgx.Tx) (dbsqlc.ApiToken, string, error) {
 		owner, err := s.queries.LockServiceAccount(ctx, tx, account) // so that the count holds
 		if err != nil {
