@@ -12,6 +12,7 @@ import (
 
 	"github.com/waypost/waypost/db/page"
 	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/account/oauth/oauthtest"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
@@ -217,6 +218,29 @@ func TestTheDatabaseKeepsAServiceAccountOutOfOlderProgramsHands(t *testing.T) {
 	}
 	if _, err := f.FindServiceAccount(t.Context(), bot.ID); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestNoProviderSignsInToAServiceAccount(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t, nil)
+	operator := identity.NewContext(t.Context(), identity.Command("root", "test"))
+	if _, err := o.CreateServiceAccount(operator, account.NewServiceAccount{Name: "bot", Role: identity.Admin, Active: true}); err != nil {
+		t.Fatal(err)
+	}
+	var key string
+	if err := o.db.Direct().QueryRow(t.Context(), `select email_key from users`).Scan(&key); err != nil {
+		t.Fatal(err)
+	}
+	person := oauthtest.Person{Subject: 99, Email: key, Verified: true, Name: "Mallory"}
+	o.google.Person, o.github.Person = person, person
+	for _, provider := range []string{"google", "github"} {
+		if _, err := o.signInWith(t, provider); !errors.Is(err, account.ErrNoAddress) {
+			t.Errorf("%s: %v, want ErrNoAddress", provider, err)
+		}
+	}
+	if n := o.count(t, `select count(*) from users`) + o.count(t, `select count(*) from identities`) + o.count(t, `select count(*) from auth_sessions`); n != 1 {
+		t.Errorf("%d rows, want that of the account alone", n)
 	}
 }
 
