@@ -148,7 +148,7 @@ func (a Access) failures() []error {
 	case a.scheme == schemeSiteKey:
 		return []error{site.ErrAPIKey, errScope, errTooMany}
 	case a.scheme == schemeBearer:
-		list := []error{errNoToken, token.ErrExpired, token.ErrInvalid, account.ErrSessionRevoked}
+		list := []error{errNoToken, token.ErrExpired, token.ErrInvalid, account.ErrSessionRevoked, account.ErrTokenNetwork, errThrottled}
 		if !a.enrolling {
 			list = append(list, account.ErrTwoFactorRequired)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
+	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/throttle"
 )
@@ -28,6 +29,9 @@ type AuthService interface {
 
 // errThrottled is throttle.ErrLimited as it is answered: with a time.
 var errThrottled = throttle.ErrLimited.After(time.Minute)
+
+// errServiceAccount is for what only a person has.
+var errServiceAccount = fault.New(fault.Forbidden, "service_account", "A service account has no profile of a person.")
 
 // Login is the body of a sign-in.
 type Login struct {
@@ -150,8 +154,11 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		Method:      http.MethodGet,
 		Path:        "/api/auth/me",
 		Summary:     "Who am I?",
-		Description: "The account of the access token, as it is now.",
-	}, signedIn().whileEnrolling()), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
+		Description: "The account of the access token, or of an API token's owner, as it is now. A service account is no person and gets 403.",
+	}, signedIn().whileEnrolling(), errServiceAccount), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
+		if identity.FromContext(ctx).Service {
+			return nil, errServiceAccount
+		}
 		u, err := s.FindByID(ctx, identity.FromContext(ctx).UserID)
 		if errors.Is(err, account.ErrNotFound) { // deleted since the guard looked
 			err = account.ErrSessionRevoked

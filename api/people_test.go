@@ -109,7 +109,7 @@ func newPeople(t *testing.T) people {
 	}
 	if _, err := api.Mount(r, api.Options{
 		BaseURL: baseURL, Authenticator: accounts, SiteKeys: noSiteKeys{},
-		Resources: append(unmanned(t), api.SignIn(accounts, tokens, baseURL), api.APITokens(accounts), api.Users(accounts), api.Posts(posts), api.Blogs(posts)),
+		Resources: append(unmanned(t), api.SignIn(accounts, tokens, baseURL), api.APITokens(accounts), api.Users(accounts), api.ServiceAccounts(accounts), api.Posts(posts), api.Blogs(posts)),
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -150,6 +150,17 @@ func (p people) callers(t *testing.T) []caller {
 			})
 		}
 	}
+	acting := identity.NewContext(t.Context(), p.acting(t, "admin@example.com"))
+	for _, role := range identity.Roles() {
+		scopes := everyScope()
+		if role != identity.Admin {
+			scopes = slices.DeleteFunc(scopes, func(s identity.Scope) bool { return s == identity.Administer })
+		}
+		list = append(list, caller{
+			name: "a service account with role " + string(role), change: bearer(p.bot(t, acting, role, scopes)), role: role,
+			scopes: identity.NewScopes(scopes...), token: true,
+		})
+	}
 	*p.known = list
 	return list
 }

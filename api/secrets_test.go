@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/base32"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -145,7 +146,13 @@ func (r *run) live() {
 	root := r.add(r.t, "root@example.com", identity.Admin)
 	r.do("POST", "/api/users", `{"first_name":"Grace","last_name":"Hopper","email":"grace@example.com"}`, root)
 	r.secrets["invitation"] = r.code(r.t, "grace@example.com", mail.SetPassword)
-	for _, path := range []string{"/api/users?q=ada", "/api/posts", "/api/auth/tokens", "/api/auth/sessions", "/api/auth/me"} {
+	made = r.do("POST", "/api/admin/service-accounts", `{"name":"bot"}`, root)
+	tokens := fmt.Sprintf("/api/admin/service-accounts/%.0f/tokens", made["id"])
+	made = r.do("POST", tokens, `{"name":"bot","scopes":["read"],"rate":60}`, root)
+	r.keep("service account's API token", made, "token")
+	r.keep("rotated API token", r.do("POST", fmt.Sprintf("%s/%.0f/rotate", tokens, made["id"]), "", root), "token")
+	r.do("GET", "/api/posts", "", bearer(r.secrets["service account's API token"]))
+	for _, path := range []string{tokens, "/api/admin/service-accounts", "/api/users?q=ada", "/api/posts", "/api/auth/tokens", "/api/auth/sessions", "/api/auth/me"} {
 		r.people.do(r.t, "GET", path, "", root)
 	}
 }

@@ -42,6 +42,7 @@ func (w *world) makeCallers(t *testing.T) {
 	late := w.makeToken(t, callerAdmin, []string{"read", "write", "admin"})
 	w.behind(t, "update api_tokens set expires_at = now() - interval '1 second' where id = $1", late.ID)
 	w.credentials[callerLateToken] = bearer(late.Token)
+	w.makeBoundTokens(t)
 	gone := w.newcomer(t)
 	w.must(t, "POST", "/api/auth/logout", gone.credentials, nil)
 	w.credentials[callerEnded] = gone.credentials
@@ -157,19 +158,4 @@ func (w *world) enrolled(t *testing.T) *person {
 	p := w.newcomer(t)
 	w.enroll(t, p)
 	return p
-}
-
-type madeToken struct{ ID, Token string }
-
-// makeToken makes an API token of a caller.
-func (w *world) makeToken(t *testing.T, caller string, scopes []string) madeToken {
-	t.Helper()
-	var made struct {
-		Data struct {
-			ID    jsonNumber
-			Token string
-		}
-	}
-	w.must(t, "POST", "/api/auth/tokens", w.credentials[caller], map[string]any{"name": "A bot", "scopes": scopes}).into(t, &made)
-	return madeToken{made.Data.ID.String(), made.Data.Token}
 }

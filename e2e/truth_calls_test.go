@@ -81,7 +81,12 @@ var preparations = map[string]func(*testing.T, *world, *request){
 		w.stranger(w.google)
 		r.body = w.oauthCode(t, "google")
 	},
-	"unlink-identity": ofPerson(func(t *testing.T, w *world, r *request) { r.params["id"] = w.link(t, r.caller) }),
+	"unlink-identity":              ofPerson(func(t *testing.T, w *world, r *request) { r.params["id"] = w.link(t, r.caller) }),
+	"create-api-token":             anyToken,
+	"create-service-account-token": anyToken,
+	"rotate-api-token": ofPerson(func(t *testing.T, w *world, r *request) {
+		r.params["id"] = w.makeToken(t, r.caller, []string{"read"}).ID
+	}),
 	"revoke-api-token": ofPerson(func(t *testing.T, w *world, r *request) {
 		r.params["id"] = w.makeToken(t, r.caller, []string{"read"}).ID
 	}),
@@ -192,6 +197,9 @@ var specials = calls{
 		call(request{name: "one too many", caller: aNewcomer, credentials: p.credentials, body: []byte(jsonText(body))})
 		call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: w.settled(t).credentials, body: []byte(jsonText(body))})
 	},
+	"rotate-api-token":             rotateOwnToken,
+	"rotate-service-account-token": rotateServiceToken,
+	"create-service-account-token": createServiceToken,
 	"erase-audit-entries": func(t *testing.T, w *world, call func(request) answer) {
 		p := w.settledAdmin(t)
 		body := jsonText(map[string]string{"table": "users", "row_id": "1"})

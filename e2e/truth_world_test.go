@@ -347,11 +347,13 @@ func (w *world) fixture(t *testing.T, path string) (map[string]string, bool) {
 		"/api/admin/audit/{seq}":       w.newestEntry,
 		"/api/admin/audit/proof/{seq}": w.newestEntry,
 		"/api/admin/sites/{id}":        w.makeSite,
-		"/api/admin/mails/{id}":        func(t *testing.T) map[string]string { return w.makeMail(t, "mailed-"+w.next(), "test", "sent") },
-		"/api/blogs/{id}":              w.makeBlog,
-		"/api/uploads/{id}":            func(t *testing.T) map[string]string { return w.makeUpload(t, "text/plain", "Notes on the engine.") },
-		"/api/admin/jobs/{id}":         func(t *testing.T) map[string]string { return w.makeJob(t, "discarded") },
-		"/api/admin/queues/{name}":     func(t *testing.T) map[string]string { return map[string]string{"name": w.makeQueue(t)} },
+
+		"/api/admin/service-accounts/{id}": w.makeServiceAccount,
+		"/api/admin/mails/{id}":            func(t *testing.T) map[string]string { return w.makeMail(t, "mailed-"+w.next(), "test", "sent") },
+		"/api/blogs/{id}":                  w.makeBlog,
+		"/api/uploads/{id}":                func(t *testing.T) map[string]string { return w.makeUpload(t, "text/plain", "Notes on the engine.") },
+		"/api/admin/jobs/{id}":             func(t *testing.T) map[string]string { return w.makeJob(t, "discarded") },
+		"/api/admin/queues/{name}":         func(t *testing.T) map[string]string { return map[string]string{"name": w.makeQueue(t)} },
 		"/api/admin/cron/{name}": func(*testing.T) map[string]string {
 			return map[string]string{"name": "accounts.sweep"}
 		},

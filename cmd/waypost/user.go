@@ -79,7 +79,7 @@ func newUserSetRole() *cobra.Command {
 func newUserSetPassword() *cobra.Command {
 	return takesSettings(&cobra.Command{
 		Use:   "set-password ADDRESS",
-		Short: "Set an account's password, end its sessions and lift its blocks",
+		Short: "Set an account's password, end its sessions and API tokens, lift its blocks",
 		Long: `For people who can't get mail; all others can ask for a link with
 POST /api/auth/password/forgot. The password is read as in user create. A second
 factor stays on.`,

@@ -14,16 +14,21 @@ import (
 )
 
 type ApiToken struct {
-	ID          int64
-	UserID      int64
-	Name        string
-	Prefix      string
-	TokenSha256 []byte
-	Scopes      []string
-	CreatedAt   time.Time
-	ExpiresAt   *time.Time
-	LastUsedAt  *time.Time
-	RevokedAt   *time.Time
+	ID              int64
+	UserID          int64
+	Name            string
+	Prefix          string
+	TokenSha256     []byte
+	Scopes          []string
+	CreatedAt       time.Time
+	ExpiresAt       *time.Time
+	LastUsedAt      *time.Time
+	RevokedAt       *time.Time
+	LastAddress     string
+	AllowedNetworks []string
+	Rate            *int32
+	ReplacedAt      *time.Time
+	ExpiryToldAt    *time.Time
 }
 
 type AuditCheckpoint struct {
@@ -350,6 +355,15 @@ type RollupVisitor struct {
 	Day     time.Time
 	Visitor int64
 	Portion []byte
+}
+
+type ServiceAccount struct {
+	ID        int64
+	UserKey   string
+	Name      string
+	Role      string
+	Active    bool
+	CreatedAt time.Time
 }
 
 type Session struct {

@@ -45,3 +45,12 @@ var Payers = payersOf
 
 // ForPassword is the purpose of links that set a password.
 const ForPassword = forPassword
+
+// ParseNetworks and AdmitsFrom read and apply the networks of an API token.
+var (
+	ParseNetworks = parseNetworks
+	AdmitsFrom    = admitsFrom
+)
+
+// ForEmail is the purpose of links that verify an address.
+const ForEmail = forEmail

@@ -13,7 +13,7 @@ import (
 )
 
 // ResetPassword spends the secret of a mailed link, sets the account's password
-// and ends all of its sessions; it signs nobody in, so a second factor still
+// and ends all of its sessions and API tokens; it signs nobody in, so a second factor still
 // stands. Who gets mail at the address is its owner: the address counts as
 // verified, blocks of its sign-in are lifted and, when it was not verified
 // before, the other ways in that a stranger may have added are void. It returns
@@ -51,6 +51,9 @@ func (s *Passwords) recover(ctx context.Context, tx pgx.Tx, row dbsqlc.User, has
 		return err
 	}
 	if _, err := s.queries.RevokeUserSessions(ctx, tx, now, row.ID); err != nil {
+		return err
+	}
+	if err := s.queries.RevokeUserAPITokens(ctx, tx, &now, row.ID); err != nil {
 		return err
 	}
 	if row.EmailVerifiedAt == nil {

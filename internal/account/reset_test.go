@@ -137,20 +137,36 @@ func TestAResetEndsSessionsLiftsBlocksAndVerifies(t *testing.T) {
 	}
 }
 
-func TestAResetOfAVerifiedAccountKeepsItsAPITokens(t *testing.T) {
+func TestAResetRevokesAPITokens(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.register(t, "ada@example.com")
+	f.create(t, "eve@example.com", nil)
 	if err := f.VerifyEmail(t.Context(), f.code(t, "ada@example.com", mail.VerifyEmail)); err != nil {
 		t.Fatal(err)
 	}
-	_, apiToken := f.apiToken(t, f.signIn(t, "ada@example.com"), identity.Read)
-	f.forgot(t, "ada@example.com")
-	if err := f.ResetPassword(t.Context(), f.code(t, "ada@example.com", mail.ResetPassword), "a new horse battery staple"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Authenticate(t.Context(), apiToken); err != nil {
-		t.Errorf("its bot is locked out: %v", err)
+	for what, reset := range map[string]func(){
+		"by its owner": func() {
+			f.forgot(t, "ada@example.com")
+			if err := f.ResetPassword(t.Context(), f.code(t, "ada@example.com", mail.ResetPassword), password); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"by the operator": func() {
+			if err := f.SetPassword(identity.NewContext(t.Context(), identity.Command("root", "user set-password")), "ada@example.com", password); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		_, own := f.apiToken(t, f.signIn(t, "ada@example.com"), identity.Read)
+		_, foreign := f.apiToken(t, f.signIn(t, "eve@example.com"), identity.Read)
+		reset()
+		if _, err := f.Authenticate(t.Context(), own); !errors.Is(err, account.ErrAPIToken) {
+			t.Errorf("%s: its token: %v, want ErrAPIToken", what, err)
+		}
+		if _, err := f.Authenticate(t.Context(), foreign); err != nil {
+			t.Errorf("%s: another's token: %v", what, err)
+		}
 	}
 }
 

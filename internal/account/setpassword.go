@@ -17,8 +17,8 @@ import (
 // Passwords changes passwords: by their owner, by a link, by an operator.
 type Passwords struct{ *core }
 
-// SetPassword replaces an account's password, ends its sessions, voids its reset
-// links and lifts blocks of its sign-in, on an operator's word: even a common
+// SetPassword replaces an account's password, ends its sessions and API tokens, voids its
+// reset links and lifts blocks of its sign-in, on an operator's word: even a common
 // password is taken. It returns ErrNotFound, ErrBusy, or a validation fault whose
 // details are keyed by field.
 func (s *Passwords) SetPassword(ctx context.Context, email, password string) error {
@@ -39,6 +39,9 @@ func (s *Passwords) SetPassword(ctx context.Context, email, password string) err
 			return db.NotFound(err, ErrNotFound)
 		}
 		if _, err := s.queries.RevokeUserSessions(ctx, tx, now, row.ID); err != nil {
+			return err
+		}
+		if err := s.queries.RevokeUserAPITokens(ctx, tx, &now, row.ID); err != nil {
 			return err
 		}
 		if err := s.queries.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {

@@ -76,9 +76,9 @@ var letters = map[Kind]letter{
 		subject: "Your two-factor settings were changed", otherwise: secureAccount, why: whyAccount,
 	},
 	TokenCreated: {
-		subject:   "A new API token for your account",
-		lead:      []string{"Whoever has an API token can use your account, within the token's scopes, until it expires or is revoked."},
-		otherwise: "If it was not you, revoke the token in your account, then ask for a new password and tell the operator of this service.", why: whyAccount,
+		subject:   "A new API token",
+		lead:      []string{"Whoever has an API token can use its account, within the token's scopes, until it expires or is revoked."},
+		otherwise: "If it was not you who created it, revoke the token, then ask for a new password and tell the operator of this service.", why: whyAccount,
 	},
 	IdentityChanged: {
 		subject: "Your ways to sign in were changed", otherwise: secureAccount, why: whyAccount,
