@@ -57,6 +57,7 @@ type Tokens struct{ *core }
 // ErrManyAPITokens, or a validation fault keyed by field.
 func (s *Tokens) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, string, error) {
 	p := identity.FromContext(ctx)
+	n.Name = text.Trim(n.Name)
 	if err := s.checkAPIToken(n, p.Role); err != nil {
 		return APIToken{}, "", err
 	}
