@@ -149,7 +149,7 @@ func registerTokenChanges(a huma.API, s TokenService) {
 		Summary:       "Revoke an API token",
 		Description:   "The token stops working at once.",
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson(), account.ErrNoAPIToken), "apiTokenId"), func(ctx context.Context, in *tokenInput) (*struct{}, error) {
+	}, inPerson().ofHolder(), account.ErrNoAPIToken), "apiTokenId"), func(ctx context.Context, in *tokenInput) (*struct{}, error) {
 		return nil, s.RevokeAPIToken(ctx, in.ID)
 	})
 }
