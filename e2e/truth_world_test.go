@@ -41,8 +41,8 @@ type world struct {
 	hastyURL string
 	// narrowURL is of the same service, which takes files of 1 KiB alone, and 1 KiB of them.
 	narrowURL string
-	files     string // their directory
-	picture   string // the id of an image with a thumbnail, "" before it is needed
+	files     string            // their directory
+	pictures  map[string]string // by person, the id of an image with a thumbnail
 	db        *db.DB
 	database  dbtest.URLs
 	log       *journal
@@ -62,7 +62,7 @@ type world struct {
 // newWorld composes the service, and makes a caller of each kind.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{log: newJournal(), google: oauthtest.NewOpenID(t, time.Now), github: oauthtest.NewGitHub(t)}
+	w := &world{log: newJournal(), pictures: map[string]string{}, google: oauthtest.NewOpenID(t, time.Now), github: oauthtest.NewGitHub(t)}
 	w.db, w.database = dbtest.NewWithURL(t)
 	w.files = t.TempDir()
 	var err error
