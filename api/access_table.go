@@ -82,7 +82,7 @@ func AccessTable(list []Permission) string {
 	for _, r := range slices.Backward(identity.Roles()) {
 		fmt.Fprintf(&b, " %s |", r)
 	}
-	b.WriteString(" an API token needs | a site's key needs | operations |\n|---|---|" + strings.Repeat("---|", len(identity.Roles())) + "---|---|---|\n")
+	b.WriteString(" a service account | an API token needs | a site's key needs | operations |\n|---|---|" + strings.Repeat("---|", len(identity.Roles())) + "---|---|---|---|\n")
 	for n, g := range groups {
 		operations := g.operations()
 		for _, t := range g.targets() {
@@ -91,6 +91,7 @@ func AccessTable(list []Permission) string {
 			for _, r := range slices.Backward(identity.Roles()) {
 				fmt.Fprintf(&b, " %s |", verdict(p.status(t, credential{role: r})))
 			}
+			fmt.Fprintf(&b, " %s |", bots(p, t))
 			needs, key := strings.Join(quoted(t.Scopes), " "), ""
 			if p.SiteScope != "" {
 				key = "`" + p.SiteScope + "`"
@@ -102,6 +103,16 @@ func AccessTable(list []Permission) string {
 	b.WriteString("\n")
 	writeScopeSets(&b, groups)
 	return b.String()
+}
+
+// bots says what a service account gets that another account of its role with the same
+// API token would get too, or what else.
+func bots(p Permission, t Target) string {
+	one := credential{role: identity.Admin, token: true, scopes: ^identity.Scopes(0), bot: true}
+	if status := p.status(t, one); t.Bots != 0 || len(t.Scopes) == 0 {
+		return verdict(status)
+	}
+	return "as its role"
 }
 
 // verdict is a status as a cell of the table.

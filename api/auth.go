@@ -151,7 +151,7 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		Path:        "/api/auth/me",
 		Summary:     "Who am I?",
 		Description: "The account of the access token, as it is now.",
-	}, signedIn().ofOneself().whileEnrolling()), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
+	}, signedIn().ofPerson().whileEnrolling()), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
 		u, err := s.FindByID(ctx, identity.FromContext(ctx).UserID)
 		if errors.Is(err, account.ErrNotFound) { // deleted since the guard looked
 			err = account.ErrSessionRevoked

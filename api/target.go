@@ -28,6 +28,9 @@ type Target struct {
 	Scopes []identity.Scope `json:"token_scopes"`
 	// Otherwise is the status for accounts without such a role.
 	Otherwise int `json:"otherwise"`
+	// Bots is the status for service accounts, which are nobody, where that alone keeps
+	// them out; 0 where they are treated as others of their role.
+	Bots int `json:"service_accounts,omitempty"`
 }
 
 // aim is a Target as an operation declares it.
@@ -39,6 +42,8 @@ type aim struct {
 	administer bool
 	// otherwise is the status for others; 0 where there are none.
 	otherwise int
+	// bots is the status for service accounts; 0 where they are treated as others.
+	bots int
 	// writing says that the aim is for methods that change something.
 	writing bool
 }
@@ -50,9 +55,9 @@ func (a Access) ofAccounts() Access {
 	admins := []identity.Role{identity.Admin}
 	a.accounts = true
 	a.aims = []aim{
-		{about: aboutOwn},
+		{about: aboutOwn, bots: http.StatusNotFound},
 		{about: aboutAnothers, roles: admins, administer: true, otherwise: http.StatusNotFound},
-		{about: aboutStanding, roles: admins, administer: true, otherwise: http.StatusUnprocessableEntity, writing: true},
+		{about: aboutStanding, roles: admins, administer: true, otherwise: http.StatusUnprocessableEntity, bots: http.StatusNotFound, writing: true},
 	}
 	return a
 }
@@ -97,6 +102,12 @@ func (a Access) ofOneself() Access {
 	return a
 }
 
+// ofPerson says that it is about the person whose account it is.
+func (a Access) ofPerson() Access {
+	a.aims = []aim{{about: aboutOwn, bots: http.StatusForbidden}}
+	return a
+}
+
 // ofHolder says that it names something of the caller's; what others have of the kind is
 // not there, for an ADMIN neither.
 func (a Access) ofHolder() Access {
@@ -119,7 +130,7 @@ func (a Access) targets(method string) []Target {
 		if m.writing && method == http.MethodGet {
 			continue
 		}
-		t := Target{About: m.about, Roles: []identity.Role{}, Scopes: []identity.Scope{}, Otherwise: m.otherwise}
+		t := Target{About: m.about, Roles: []identity.Role{}, Scopes: []identity.Scope{}, Otherwise: m.otherwise, Bots: m.bots}
 		if !a.session {
 			t.Scopes = a.scopes(method)
 			if m.administer && !slices.Contains(t.Scopes, identity.Administer) {
@@ -141,6 +152,7 @@ type credential struct {
 	role   identity.Role
 	token  bool // an API token, with scopes
 	scopes identity.Scopes
+	bot    bool // the account is a service account
 }
 
 // status is what a credential gets in a call of the operation about t: 200 if it may.
@@ -152,6 +164,8 @@ func (p Permission) status(t Target, c credential) int {
 		return http.StatusOK
 	case !slices.Contains(p.Roles, c.role), c.token && (len(p.Scopes) == 0 || !c.scopes.Has(p.Scopes...)):
 		return http.StatusForbidden
+	case c.bot && t.Bots != 0:
+		return t.Bots
 	case !slices.Contains(t.Roles, c.role):
 		return t.Otherwise
 	case c.token && !c.scopes.Has(t.Scopes...):

@@ -20,6 +20,7 @@ type documentedRow struct {
 	number, about string
 	nobody        string
 	byRole        map[string]string // "yes" or a status
+	service       string            // service accounts: "yes", "as its role" or a status
 	scopes        []string          // that an API token needs
 	siteKey       string
 	operations    []string            // "GET /api/users"
@@ -41,7 +42,7 @@ func readAccessTable(t *testing.T) []documentedRow {
 	}
 	var rows []documentedRow
 	heads, lines := cells(first)
-	roles := heads[2 : len(heads)-3]
+	roles := heads[2 : len(heads)-4]
 	for _, line := range lines {
 		r := documentedRow{nobody: line[1], byRole: map[string]string{}, letIn: map[string][]string{}}
 		r.number, r.about, _ = strings.Cut(line[0], ", ")
@@ -49,8 +50,8 @@ func readAccessTable(t *testing.T) []documentedRow {
 			r.byRole[role] = line[2+i]
 		}
 		rest := line[2+len(roles):]
-		r.scopes, r.siteKey = quotedIn(rest[0]), rest[1]
-		for _, group := range quotedIn(rest[2]) {
+		r.service, r.scopes, r.siteKey = rest[0], quotedIn(rest[1]), rest[2]
+		for _, group := range quotedIn(rest[3]) {
 			words := strings.Fields(group)
 			for _, method := range words[:len(words)-1] {
 				r.operations = append(r.operations, method+" "+words[len(words)-1])
@@ -124,8 +125,8 @@ func (r documentedRow) want(o *operation, c caller) int {
 	switch {
 	case len(r.scopes) == 0 || !slices.Contains(c.scopes, base):
 		return http.StatusForbidden
-	case c.service && strings.HasPrefix(r.about, "own") && o.path == "/api/users/{id}":
-		return http.StatusNotFound // a service account is not among the users
+	case c.service && r.service != "as its role":
+		return statusOf(r.service)
 	case verdict != "yes":
 		return statusOf(verdict)
 	case !slices.Contains(r.letIn[strings.Join(known(c.scopes, r.letIn), " ")], c.role):
@@ -236,6 +237,12 @@ func TestTheDocumentedAccessIsReadAsThePageSays(t *testing.T) {
 		{"DELETE /api/auth/sessions/{id}", "another's", "ADMIN", "-", 404},
 		{"GET /api/users", "anybody's", "EDITOR", "read admin", 403},
 		{"GET /api/users", "anybody's", "ADMIN", "ai", 403},
+		{"GET /api/auth/me", "own", "USER bot", "read", 403},
+		{"GET /api/users/{id}", "own", "ADMIN bot", "read admin", 404},
+		{"GET /api/users/{id}", "own", "ADMIN bot", "write", 403},
+		{"GET /api/users/{id}", "another's", "ADMIN bot", "read admin", 200},
+		{"GET /api/posts", "anybody's", "USER bot", "read", 200},
+		{"POST /api/auth/logout", "own", "USER bot", "write", 403},
 		{"GET /api/stats/summary", "the service's", "ADMIN", "read", 401},
 	} {
 		method, path, _ := strings.Cut(c.operation, " ")
@@ -244,7 +251,8 @@ func TestTheDocumentedAccessIsReadAsThePageSays(t *testing.T) {
 			t.Errorf("%s has no row about %s", c.operation, c.about)
 			continue
 		}
-		who := caller{holder: holder{role: c.role}, token: c.scopes != "-", scopes: strings.Fields(c.scopes)}
+		role, bot := strings.CutSuffix(c.role, " bot")
+		who := caller{holder: holder{role: role, service: bot}, token: c.scopes != "-", scopes: strings.Fields(c.scopes)}
 		if got := rows[i].want(&operation{method: method, path: path}, who); got != c.want {
 			t.Errorf("%s about %s, as %s with %s: the page says %d, want %d", c.operation, c.about, c.role, c.scopes, got, c.want)
 		}
