@@ -50,6 +50,21 @@ func TestTheDocumentedPermissionsAreTheDeclaredOnes(t *testing.T) {
 	}
 }
 
+// Who forgets to declare whose things an operation is about would have it documented as if
+// it made no difference.
+func TestEveryOperationSaysWhoseThingsItIsAbout(t *testing.T) {
+	t.Parallel()
+	for _, p := range committed(t) {
+		own := len(p.Targets) == 1 && p.Targets[0].About == "own"
+		if named := strings.Contains(p.Path, "{"); named && own {
+			t.Errorf("%s %s names something: what of another's?", p.Method, p.Path)
+		}
+		if len(p.Roles) > 1 && (len(p.Targets) == 0 || p.Targets[0].About == "the service's") {
+			t.Errorf("%s %s is for more than an ADMIN: whose things are these?", p.Method, p.Path)
+		}
+	}
+}
+
 // updating is held by whoever changes the page.
 var updating sync.Mutex
 
