@@ -113,12 +113,12 @@ func (w *world) callAbout(t *testing.T, o *operation, about string, h holder) re
 		r.params = w.pictureAs(t, h.name, h.credentials())
 	case strings.HasPrefix(o.path, "/api/uploads/") && one:
 		r.params = w.uploadAs(t, h.credentials(), "text/plain", "Notes on the engine.")
-	case strings.HasPrefix(o.path, "/api/posts/") && one:
-		r.params = w.makePost(t, h.credentials())
 	case o.path == "/api/blogs/{id}" && about == "draft":
 		r.params = w.makeDraft(t)
 	case o.path == "/api/users/{id}" && o.method != http.MethodDelete:
 		w.ofAccount(&r, o, about, h)
+	case one && (about == "own" || about == "another's") && !strings.HasPrefix(o.path, "/api/auth/"):
+		r.params = w.createdAs(t, o.path, h.credentials())
 	}
 	return r
 }
@@ -137,14 +137,6 @@ func (w *world) ofAccount(r *request, o *operation, about string, h holder) {
 	default:
 		r.body = []byte(`{"first_name":"Augusta"}`)
 	}
-}
-
-// makePost is a post by who has the credentials.
-func (w *world) makePost(t *testing.T, credentials []string) map[string]string {
-	t.Helper()
-	var made struct{ Data struct{ ID jsonNumber } }
-	w.must(t, "POST", "/api/posts", credentials, map[string]any{"title": "A post", "body": "Text", "tags": []string{}}).into(t, &made)
-	return map[string]string{"id": made.Data.ID.String()}
 }
 
 // makeDraft is a blog that is not published.

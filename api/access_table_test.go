@@ -180,3 +180,41 @@ func scopeSets(groups []alike) []identity.Scopes {
 	}
 	return sets
 }
+
+// credential is what an account's holder or its bot brings.
+type credential struct {
+	role   identity.Role
+	token  bool // an API token, with scopes
+	scopes identity.Scopes
+	bot    bool // the account is a service account
+}
+
+// status is what a credential gets in a call of the operation about t: 200 if it may.
+func (p Permission) status(t Target, c credential) int {
+	switch {
+	case p.SiteScope != "":
+		return http.StatusUnauthorized
+	case p.Anonymous && len(p.Roles) == 0:
+		return http.StatusOK
+	case !slices.Contains(p.Roles, c.role), c.token && (len(p.Scopes) == 0 || !c.scopes.Has(p.Scopes...)):
+		return http.StatusForbidden
+	case c.bot && t.Bots != 0:
+		return t.Bots
+	case !slices.Contains(t.Roles, c.role):
+		return t.Otherwise
+	case c.token && !c.scopes.Has(t.Scopes...):
+		return http.StatusForbidden
+	}
+	return http.StatusOK
+}
+
+// anonymous is what nobody gets in a call of the operation about t.
+func (p Permission) anonymous(t Target) int {
+	switch {
+	case !p.Anonymous:
+		return http.StatusUnauthorized
+	case len(t.Roles) < len(p.Roles):
+		return t.Otherwise
+	}
+	return http.StatusOK
+}
