@@ -155,7 +155,7 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		Path:        "/api/auth/me",
 		Summary:     "Who am I?",
 		Description: "The account of the access token, or of an API token's owner, as it is now. A service account is no person and gets 403.",
-	}, signedIn().whileEnrolling(), errServiceAccount), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
+	}, signedIn().ofPerson().whileEnrolling(), errServiceAccount), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
 		if identity.FromContext(ctx).Service {
 			return nil, errServiceAccount
 		}

@@ -92,7 +92,7 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Summary:       "Unlink an identity",
 		Description:   "The identity can't sign in to the account any more. The last way to sign in can't be removed.",
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson(), account.ErrMissingIdentity, account.ErrLastIdentity), export.Variant{Status: []int{http.StatusNoContent, http.StatusNotFound}}),
+	}, inPerson().ofHolder(), account.ErrMissingIdentity, account.ErrLastIdentity), export.Variant{Status: []int{http.StatusNoContent, http.StatusNotFound}}),
 		func(ctx context.Context, in *identityInput) (*struct{}, error) {
 			return nil, s.UnlinkIdentity(ctx, identity.FromContext(ctx).UserID, in.ID)
 		})

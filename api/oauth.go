@@ -51,7 +51,7 @@ type listOAuthProvidersOutput struct {
 
 type startOAuthInput struct {
 	Provider      string `path:"provider" maxLength:"32" doc:"One of the providers that /api/auth/oauth/providers lists." example:"google"`
-	RedirectTo    string `query:"redirect_to" maxLength:"2048" doc:"Where the sign-in returns to with a one-time code, exactly as configured in WAYPOST_OAUTH_RETURN_URLS. Without it, the callback itself answers with the tokens."`
+	RedirectTo    string `query:"redirect_to" maxLength:"2048" doc:"Where the sign-in returns to with a one-time code, exactly as configured in WAYPOST_OAUTH_RETURN_URLS; http://127.0.0.1 and http://[::1] without a port there stand for every port (RFC 8252). Without it, the callback itself answers with the tokens."`
 	CodeChallenge string `query:"code_challenge" maxLength:"128" doc:"Required with redirect_to: the base64url SHA-256 (S256 of RFC 7636) of a secret. Only the program that will exchange the code knows this secret."`
 	Browser       string `cookie:"__Host-waypost_oauth" doc:"The cookie that an earlier start set in the same browser."`
 	PlainBrowser  string `cookie:"waypost_oauth" doc:"The same cookie where the service's own URL is http."`
@@ -108,7 +108,7 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 		Summary:       "Sign in with a provider",
 		Description:   "For browsers: sets a cookie and redirects to the provider, which must send the browser back to the callback within ten minutes.",
 		DefaultStatus: http.StatusFound,
-	}, public(), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange), export.Variant{Status: []int{http.StatusFound, http.StatusNotFound}}),
+	}, public(), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange, errThrottled), export.Variant{Status: []int{http.StatusFound, http.StatusNotFound}}),
 		func(ctx context.Context, in *startOAuthInput) (*startOAuthOutput, error) {
 			started, err := s.StartOAuth(ctx, in.Provider, account.OAuthStart{
 				ReturnURL: in.RedirectTo, CodeChallenge: in.CodeChallenge, Browser: browserOf(https, in.Browser, in.PlainBrowser),

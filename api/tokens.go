@@ -81,7 +81,7 @@ func registerTokenList(a huma.API, s TokenService) {
 		Summary:       "Revoke an API token",
 		Description:   "The token stops working at once.",
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson(), account.ErrNoAPIToken), "apiTokenId"), func(ctx context.Context, in *TokenInput) (*struct{}, error) {
+	}, inPerson().ofHolder(), account.ErrNoAPIToken), "apiTokenId"), func(ctx context.Context, in *TokenInput) (*struct{}, error) {
 		return nil, s.RevokeAPIToken(ctx, in.ID)
 	})
 }
@@ -114,7 +114,7 @@ func registerTokenMakers(a huma.API, s TokenService) {
 		Summary:       "Replace an API token",
 		Description:   rotation + "Needs a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
-	}, inPerson(), account.ErrReauthenticate, account.ErrNoAPIToken, account.ErrTokenReplaced, account.ErrManyAPITokens), export.Variant{
+	}, inPerson().ofHolder(), account.ErrReauthenticate, account.ErrNoAPIToken, account.ErrTokenReplaced, account.ErrManyAPITokens), export.Variant{
 		Parameters: map[string]string{"id": "{{apiTokenId}}"},
 	}), func(ctx context.Context, in *rotateTokenInput) (*newTokenOutput, error) {
 		made, secret, err := s.RotateAPIToken(ctx, in.ID, in.duration())

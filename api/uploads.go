@@ -110,8 +110,8 @@ func (u uploads) registerMany(a huma.API) {
 		Method:      http.MethodGet,
 		Path:        "/api/uploads",
 		Summary:     "List files",
-		Description: "Your own files, newest first unless sorted otherwise, page by page. An ADMIN lists another account's with `owner_id`.",
-	}, signedIn(), upload.ErrNotAdmin), func(ctx context.Context, in *listUploadsInput) (*listUploadsOutput, error) {
+		Description: "Your own files, newest first unless sorted otherwise, page by page. An ADMIN lists another account's with `owner_id`, for which an API token needs scope `admin` as well.",
+	}, signedIn().ofFileLists(), upload.ErrNotAdmin), func(ctx context.Context, in *listUploadsInput) (*listUploadsOutput, error) {
 		f, err := in.filter()
 		if err != nil {
 			return nil, err
@@ -262,7 +262,7 @@ func (u uploads) registerSigned(a huma.API) {
 		Description: "Begins a file whose bytes are sent by one more request, with the method, address and headers of the answer, and with no credential: to the storage itself where that has signed addresses, to this service otherwise. " +
 			"Then call `POST /api/uploads/{id}/complete`. The address is good for an hour.",
 		DefaultStatus: http.StatusCreated,
-	}, signedIn(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable),
+	}, signedIn().ofOneself(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable),
 		export.Variant{Capture: map[string]string{"presignedId": "/data/upload/id"}}), func(ctx context.Context, in *presignInput) (*presignOutput, error) {
 		sum, err := hex.DecodeString(in.Body.SHA256)
 		if err != nil {

@@ -293,7 +293,7 @@ func (u uploads) registerCreate(a huma.API) {
 		Description: "Takes one file as a form's part called `file`, and answers once it is stored durably. The content decides of which type it is; for CSV, Markdown and JSON, which look like plain text, the part's own Content-Type counts. " +
 			"The space is reserved before the bytes come: as much as Content-Length says, or without one as the largest file takes.",
 		DefaultStatus: http.StatusCreated,
-	}, signedIn(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable, errNotForm, errForm, errBodySlow, errNoFile), body),
+	}, signedIn().ofOneself(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable, errNotForm, errForm, errBodySlow, errNoFile), body),
 		export.Variant{Capture: map[string]string{"uploadId": "/data/id"}}), u.create)
 }
 

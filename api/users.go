@@ -47,7 +47,7 @@ func Users(s UserService) Resource {
 			listRows(a, users, said{
 				summary:     "List accounts",
 				description: "All accounts, newest first unless sorted otherwise, page by page.",
-				access:      roles(identity.Admin),
+				access:      roles(identity.Admin).ofEverybody(),
 			}, func(ctx context.Context, in *listUsersInput) (page.Page[account.User], error) {
 				r, err := in.request(in.Query, in.Sort)
 				if err != nil {
@@ -78,7 +78,7 @@ func Users(s UserService) Resource {
 			users.remove(a, said{
 				summary:     "Delete an account",
 				description: "Deletes the account with its sessions, tokens, posts, blogs and files. To keep what it wrote, deactivate the account instead. The last active ADMIN can't be deleted.",
-				access:      roles(identity.Admin), fails: []error{account.ErrNotFound, account.ErrLastAdmin},
+				access:      roles(identity.Admin).ofEverybody(), fails: []error{account.ErrNotFound, account.ErrLastAdmin},
 				exports: []export.Variant{
 					{Name: "made", Summary: "Delete an account", Parameters: map[string]string{"id": "{{userId}}"}},
 					{Name: "member", Summary: "Delete the account that registered", Order: orderDeleteMember, Parameters: map[string]string{"id": "{{memberId}}"}},

@@ -172,3 +172,20 @@ func (o *operation) checkAccess(caller string, a answer) []string {
 	}
 	return nil
 }
+
+// checkKept holds the answer to a call against who may keep it: what somebody got who had
+// to say who it is, and what comes of a change, is for no cache that others use (RFC 9111,
+// section 5.2.2).
+func (o *operation) checkKept(w *world, r request, a answer) []string {
+	credentials := r.credentials
+	if credentials == nil {
+		credentials = w.credentials[r.caller]
+	}
+	sent := slices.Contains(credentials, "Authorization")
+	everybodys := o.method == http.MethodGet && (len(o.schemes()) == 0 || o.optional() && !sent)
+	kept := a.header.Get("Cache-Control")
+	if everybodys || a.status == http.StatusNotModified || strings.Contains(kept, "no-store") || strings.HasPrefix(kept, "private") {
+		return nil
+	}
+	return []string{fmt.Sprintf("status %d: others may keep the answer: Cache-Control is %q", a.status, kept)}
+}

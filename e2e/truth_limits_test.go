@@ -53,6 +53,11 @@ var limits = calls{
 				body: fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"late@example.com","password":%q}`, adminPassword)})
 		})
 	},
+	"start-oauth-login": func(t *testing.T, w *world, call func(request) answer) {
+		w.after(t, "oauth_start.address", 600, func() {
+			call(request{name: "too many", caller: callerNobody, params: map[string]string{"provider": "google"}})
+		})
+	},
 	"collect-hit": func(_ *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: callerNobody, at: w.strictURL, body: fmt.Appendf(nil, `{"site_key":%q,"url":"https://example.com/"}`, w.siteKey)})
 	},

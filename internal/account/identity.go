@@ -72,7 +72,7 @@ func name(s, otherwise string) string {
 	if runes := []rune(s); len(runes) > MaxName {
 		s = string(runes[:MaxName])
 	}
-	if !text.Storable(s) || !text.IsLine(s) || utf8.RuneCountInString(s) < MinName {
+	if s = text.Trim(s); !text.Storable(s) || !text.IsLine(s) || utf8.RuneCountInString(s) < MinName {
 		return otherwise
 	}
 	return s

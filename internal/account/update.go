@@ -12,6 +12,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/text"
 	"github.com/waypost/waypost/internal/throttle"
 )
 
@@ -173,10 +174,10 @@ func (s *Users) sparesAnAdmin(ctx context.Context, tx pgx.Tx, id int64) error {
 // apply returns row with the changes.
 func (c Change) apply(row dbsqlc.User) dbsqlc.User {
 	if c.FirstName != nil {
-		row.FirstName = *c.FirstName
+		row.FirstName = text.Trim(*c.FirstName)
 	}
 	if c.LastName != nil {
-		row.LastName = *c.LastName
+		row.LastName = text.Trim(*c.LastName)
 	}
 	if c.Email != nil {
 		row.Email = strings.TrimSpace(*c.Email)

@@ -140,7 +140,7 @@ func (r *rules) schema(v variant) *huma.Schema {
 		case r.line && v == full: // what was stored before there was the rule may break it
 			out.Pattern = noNUL
 		case r.line && r.nonblank:
-			out.Pattern = namedForm
+			out.Pattern = namedOf(r.least())
 		case r.line:
 			out.Pattern = lineForm
 		case r.nonblank:

@@ -264,3 +264,11 @@ func rulesOfType(t reflect.Type) (*rules, error) {
 	}
 	return r, nil
 }
+
+// least is min, 0 without one.
+func (r *rules) least() int {
+	if r.min == nil {
+		return 0
+	}
+	return int(*r.min)
+}
