@@ -15,12 +15,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
-	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/queue"
-	"github.com/waypost/waypost/internal/throttle"
 	"github.com/waypost/waypost/internal/token"
 )
 
@@ -119,100 +117,54 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Service is the accounts.
+// Service is the accounts, as parts: each is what its name says, and uses only those
+// that New gives it.
 type Service struct {
-	o       Options
-	queries dbsqlc.Queries
-	hasher  *hasher
-	limits  *throttle.Service
-	// throttled are whose refused attempts the audit log has, this minute.
-	throttled oncePerMinute
+	core *core
+	*Users
+	*Registration
+	*Links
+	*Passwords
+	*Sessions
+	*SignIns
+	*SecondFactor
+	*Identities
+	*Tokens
+	*Authenticator
 }
 
 // New makes the service.
 func New(o Options) (*Service, error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	h, err := newHasher(o.PasswordCost, o.ConcurrentHashes, o.Random)
+	c, err := newCore(o)
 	if err != nil {
 		return nil, err
 	}
-	limits, err := throttle.New(throttle.Options{DB: o.DB, Now: o.Now})
-	if err != nil {
-		return nil, err
-	}
-	return &Service{o: o, hasher: h, limits: limits}, nil
-}
-
-// Create makes an active account with a password. It returns ErrEmailTaken,
-// ErrBusy, or a validation fault whose details are keyed by field.
-func (s *Service) Create(ctx context.Context, n NewUser) (User, error) {
-	return s.create(ctx, n, nil)
-}
-
-// create is Create, with more to do in the same transaction.
-func (s *Service) create(ctx context.Context, n NewUser, more func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error) (User, error) {
-	n = n.normalized()
-	if err := n.validate(); err != nil {
-		return User{}, err
-	}
-	hash, err := s.hasher.hash(ctx, n.Password, payersOf(ctx, n.Email))
-	if err != nil {
-		return User{}, err
-	}
-	return s.insert(ctx, n, hash, true, more)
-}
-
-func (s *Service) insert(ctx context.Context, n NewUser, hash string, active bool, more func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error) (User, error) {
-	var row dbsqlc.User
-	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		var err error
-		row, err = s.queries.InsertUser(ctx, tx, dbsqlc.InsertUserParams{
-			FirstName: n.FirstName, LastName: n.LastName, Email: n.Email, EmailKey: emailKey(n.Email),
-			PasswordHash: hash, Role: string(n.Role), Active: active, Now: s.o.Now(),
-		})
-		if err != nil || more == nil {
-			return err
-		}
-		return more(ctx, tx, row)
-	})
-	if db.Violates(err, "users_email_key") {
-		return User{}, ErrEmailTaken.Because(err)
-	}
-	if err != nil {
-		return User{}, err
-	}
-	return fromRow(row), nil
-}
-
-// FindByID returns ErrNotFound when there is no such account.
-func (s *Service) FindByID(ctx context.Context, id int64) (User, error) {
-	row, err := s.queries.FindUserByID(ctx, s.o.DB.Direct(), id)
-	if err != nil {
-		return User{}, db.NotFound(err, ErrNotFound)
-	}
-	return fromRow(row), nil
+	users, sessions, factor := &Users{c}, &Sessions{c}, &SecondFactor{c}
+	signIns := &SignIns{core: c, sessions: sessions, factor: factor}
+	return &Service{
+		core: c, Users: users, Sessions: sessions, SecondFactor: factor, SignIns: signIns,
+		Registration: &Registration{core: c, users: users}, Links: &Links{c}, Passwords: &Passwords{c}, Tokens: &Tokens{c},
+		Identities: &Identities{core: c, signIns: signIns}, Authenticator: &Authenticator{core: c, factor: factor},
+	}, nil
 }
 
 // Sweep deletes what has no meaning any more: sessions that ended a month ago,
 // links and counts that expired. It returns how many rows.
 func (s *Service) Sweep(ctx context.Context) (int, error) {
-	counts, err := s.limits.Sweep(ctx)
+	counts, err := s.core.limits.Sweep(ctx)
 	if err != nil {
 		return 0, err
 	}
-	before := s.o.Now().Add(-keepEnded)
+	before := s.core.o.Now().Add(-keepEnded)
 	var sessions, links, waiting int64
-	err = s.o.DB.InTx(ctx, identity.Step(ctx, "accounts"), func(ctx context.Context, tx pgx.Tx) error {
-		if sessions, err = s.queries.DeleteStaleSessions(ctx, tx, before); err != nil {
+	err = s.core.o.DB.InTx(ctx, identity.Step(ctx, "accounts"), func(ctx context.Context, tx pgx.Tx) error {
+		if sessions, err = s.core.queries.DeleteStaleSessions(ctx, tx, before); err != nil {
 			return err
 		}
-		if links, err = s.queries.DeleteStaleMailTokens(ctx, tx, before); err != nil {
+		if links, err = s.core.queries.DeleteStaleMailTokens(ctx, tx, before); err != nil {
 			return err
 		}
-		waiting, err = s.sweepOAuth(ctx, tx)
+		waiting, err = s.Identities.sweepOAuth(ctx, tx)
 		return err
 	})
 	return counts + int(sessions+links+waiting), err

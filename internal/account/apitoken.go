@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,6 +12,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/text"
 )
 
@@ -47,15 +49,18 @@ type NewAPIToken struct {
 	ExpiresAt *time.Time // nil for never
 }
 
+// Tokens keeps API tokens, by which bots act for their owners.
+type Tokens struct{ *core }
+
 // CreateAPIToken makes an API token of the acting account, which must have signed
 // in of late, and returns its secret, this once. It returns ErrReauthenticate,
 // ErrManyAPITokens, or a validation fault keyed by field.
-func (s *Service) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, string, error) {
+func (s *Tokens) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, string, error) {
 	p := identity.FromContext(ctx)
 	if err := s.checkAPIToken(n, p.Role); err != nil {
 		return APIToken{}, "", err
 	}
-	if err := s.RequireRecent(ctx); err != nil {
+	if err := s.requireRecent(ctx); err != nil {
 		return APIToken{}, "", err
 	}
 	secret, err := s.newPrefixed(APITokenPrefix)
@@ -90,7 +95,7 @@ func (s *Service) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, 
 	return toAPIToken(row), secret, nil
 }
 
-func (s *Service) checkAPIToken(n NewAPIToken, role identity.Role) error {
+func (s *Tokens) checkAPIToken(n NewAPIToken, role identity.Role) error {
 	details := map[string]string{}
 	switch {
 	case !text.Within(n.Name, 1, MaxTokenName) || text.Blank(n.Name):
@@ -117,7 +122,7 @@ func (s *Service) checkAPIToken(n NewAPIToken, role identity.Role) error {
 
 // ListAPITokens returns up to limit of the acting account's API tokens, newest
 // first, those older than the token of id before; 0 starts at the newest.
-func (s *Service) ListAPITokens(ctx context.Context, before int64, limit int) ([]APIToken, error) {
+func (s *Tokens) ListAPITokens(ctx context.Context, before int64, limit int) ([]APIToken, error) {
 	rows, err := s.queries.ListAPITokens(ctx, s.o.DB.Direct(), identity.FromContext(ctx).UserID, before, int32(limit))
 	if err != nil {
 		return nil, db.Translate(err)
@@ -130,14 +135,14 @@ func (s *Service) ListAPITokens(ctx context.Context, before int64, limit int) ([
 }
 
 // CountAPITokens returns how many API tokens ListAPITokens has in all.
-func (s *Service) CountAPITokens(ctx context.Context) (int64, error) {
+func (s *Tokens) CountAPITokens(ctx context.Context) (int64, error) {
 	n, err := s.queries.CountAPITokens(ctx, s.o.DB.Direct(), identity.FromContext(ctx).UserID)
 	return n, db.Translate(err)
 }
 
 // RevokeAPIToken ends one of the acting account's API tokens at once. It returns
 // ErrNoAPIToken.
-func (s *Service) RevokeAPIToken(ctx context.Context, id int64) error {
+func (s *Tokens) RevokeAPIToken(ctx context.Context, id int64) error {
 	p := identity.FromContext(ctx)
 	return s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		now := s.o.Now()
@@ -169,4 +174,20 @@ func utc(t *time.Time) *time.Time {
 		return nil
 	}
 	return new(t.UTC())
+}
+
+// tellTokenCreated tells the owner of a new API token.
+func (s *Tokens) tellTokenCreated(ctx context.Context, tx pgx.Tx, owner dbsqlc.User, t dbsqlc.ApiToken) error {
+	what := "An API token was created for your account"
+	if mail.Presentable(t.Name) {
+		what = fmt.Sprintf("The API token %q was created for your account", t.Name)
+	}
+	ends := "It never expires."
+	if t.ExpiresAt != nil {
+		ends = "It expires on " + mail.Instant(*t.ExpiresAt) + "."
+	}
+	return s.notify(ctx, tx, owner, mail.Message{
+		Kind: mail.TokenCreated, Detail: what + ". " + ends,
+		Facts: []mail.Fact{{Label: "Scopes", Value: strings.Join(t.Scopes, ", ")}},
+	})
 }

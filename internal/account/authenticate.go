@@ -14,12 +14,18 @@ import (
 // touchEvery bounds how often the last use of an API token is written down.
 const touchEvery = time.Minute
 
+// Authenticator tells who sends a bearer token.
+type Authenticator struct {
+	*core
+	factor *SecondFactor
+}
+
 // Authenticate returns the principal of an access token or an API token. It reads the
 // account, and the session or the API token, each time: the end of either, a
 // deactivation, a deletion or another role takes effect with the next request. It
 // returns token.ErrExpired, token.ErrInvalid, ErrSessionRevoked, ErrAPIToken or
 // ErrAPITokenExpired.
-func (s *Service) Authenticate(ctx context.Context, bearer string) (identity.Principal, error) {
+func (s *Authenticator) Authenticate(ctx context.Context, bearer string) (identity.Principal, error) {
 	if strings.HasPrefix(bearer, APITokenPrefix) {
 		return s.authenticateAPIToken(ctx, bearer)
 	}
@@ -39,10 +45,10 @@ func (s *Service) Authenticate(ctx context.Context, bearer string) (identity.Pri
 	}
 	p := identity.Account(claims.UserID, identity.Role(row.Role), claims.SessionID.String())
 	p.SignedInAt = row.AuthenticatedAt.UTC()
-	return s.demandSecondFactor(ctx, p)
+	return s.factor.demandSecondFactor(ctx, p)
 }
 
-func (s *Service) authenticateAPIToken(ctx context.Context, secret string) (identity.Principal, error) {
+func (s *Authenticator) authenticateAPIToken(ctx context.Context, secret string) (identity.Principal, error) {
 	if len(secret) != len(APITokenPrefix)+randomLength {
 		return identity.Principal{}, ErrAPIToken
 	}
@@ -66,5 +72,5 @@ func (s *Service) authenticateAPIToken(ctx context.Context, secret string) (iden
 			return identity.Principal{}, err
 		}
 	}
-	return s.demandSecondFactor(ctx, p)
+	return s.factor.demandSecondFactor(ctx, p)
 }

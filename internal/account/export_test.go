@@ -9,8 +9,8 @@ import (
 // Each that begins is told to begun. It is called before the service is used.
 func (s *Service) BlockHashing() (begun <-chan struct{}, release func()) {
 	begins, ends := make(chan struct{}, 1000), make(chan struct{})
-	idKey := s.hasher.idKey
-	s.hasher.idKey = func(password, salt []byte, passes, memoryKiB uint32, lanes uint8, length uint32) []byte {
+	idKey := s.core.hasher.idKey
+	s.core.hasher.idKey = func(password, salt []byte, passes, memoryKiB uint32, lanes uint8, length uint32) []byte {
 		begins <- struct{}{}
 		<-ends
 		return idKey(password, salt, passes, memoryKiB, lanes, length)
@@ -21,8 +21,8 @@ func (s *Service) BlockHashing() (begun <-chan struct{}, release func()) {
 // RecordPayers returns what tells to whom each hash was charged since it was last
 // asked. It is called before the service is used.
 func (s *Service) RecordPayers() func() [][]string {
-	r := &recordingPlaces{places: s.hasher.places}
-	s.hasher.places = r
+	r := &recordingPlaces{places: s.core.hasher.places}
+	s.core.hasher.places = r
 	return func() [][]string {
 		list := r.list
 		r.list = nil

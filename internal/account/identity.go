@@ -80,7 +80,7 @@ func name(s, otherwise string) string {
 
 // accountOf finds or makes the account of an outsider and links the two. It
 // returns ErrLinkRequired or ErrNoAddress.
-func (s *Service) accountOf(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.User, error) {
+func (s *Identities) accountOf(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.User, error) {
 	// An insert that finds the row taken says that somebody just made it: then
 	// the next round sees it.
 	for range 3 {
@@ -108,7 +108,7 @@ func (s *Service) accountOf(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.
 // accountByAddress returns the account that o may be linked to by its address, or
 // a new one, and whether it is new. It returns pgx.ErrNoRows when another transaction
 // was quicker.
-func (s *Service) accountByAddress(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.User, bool, error) {
+func (s *Identities) accountByAddress(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.User, bool, error) {
 	if o.email == "" {
 		return dbsqlc.User{}, false, ErrNoAddress
 	}
@@ -136,7 +136,7 @@ func (s *Service) accountByAddress(ctx context.Context, tx pgx.Tx, o outsider) (
 // claimUnverified gives an account to the owner of its address, which whoever made
 // it never proved to be theirs: what they left to come back by is void. A second
 // factor is not passed over, so an account with one is linked by its holder only.
-func (s *Service) claimUnverified(ctx context.Context, tx pgx.Tx, row dbsqlc.User) (dbsqlc.User, error) {
+func (s *Identities) claimUnverified(ctx context.Context, tx pgx.Tx, row dbsqlc.User) (dbsqlc.User, error) {
 	guarded, err := s.queries.HasTOTP(ctx, tx, row.ID)
 	if err != nil {
 		return dbsqlc.User{}, err
@@ -153,7 +153,7 @@ func (s *Service) claimUnverified(ctx context.Context, tx pgx.Tx, row dbsqlc.Use
 
 // voidCredentials takes away every way into an account but its password and a
 // confirmed second factor.
-func (s *Service) voidCredentials(ctx context.Context, tx pgx.Tx, userID int64) error {
+func (s *core) voidCredentials(ctx context.Context, tx pgx.Tx, userID int64) error {
 	now := s.o.Now()
 	if _, err := s.queries.RevokeUserSessions(ctx, tx, now, userID); err != nil {
 		return err
@@ -164,12 +164,12 @@ func (s *Service) voidCredentials(ctx context.Context, tx pgx.Tx, userID int64) 
 	return s.queries.DeleteUserIdentities(ctx, tx, userID)
 }
 
-func (s *Service) newIdentity(userID int64, o outsider) dbsqlc.InsertIdentityParams {
+func (s *Identities) newIdentity(userID int64, o outsider) dbsqlc.InsertIdentityParams {
 	return dbsqlc.InsertIdentityParams{UserID: userID, Provider: o.provider, Subject: o.subject, Email: o.email, Now: s.o.Now()}
 }
 
 // ListIdentities returns an account's identities, newest first.
-func (s *Service) ListIdentities(ctx context.Context, userID int64) ([]Identity, error) {
+func (s *Identities) ListIdentities(ctx context.Context, userID int64) ([]Identity, error) {
 	rows, err := s.queries.ListIdentities(ctx, s.o.DB.Direct(), userID)
 	if err != nil {
 		return nil, db.Translate(err)
@@ -184,8 +184,8 @@ func (s *Service) ListIdentities(ctx context.Context, userID int64) ([]Identity,
 // LinkIdentity links the identity behind a one-time code to the signed-in account. The
 // code is one that CollectOAuth would take to sign in. Linking an identity again changes
 // nothing. It returns ErrReauthenticate, oauth.ErrCode or ErrIdentityTaken.
-func (s *Service) LinkIdentity(ctx context.Context, userID int64, code, verifier string) (Identity, error) {
-	if err := s.RequireRecent(ctx); err != nil {
+func (s *Identities) LinkIdentity(ctx context.Context, userID int64, code, verifier string) (Identity, error) {
+	if err := s.requireRecent(ctx); err != nil {
 		return Identity{}, err
 	}
 	var linked dbsqlc.Identity
@@ -215,7 +215,7 @@ func (s *Service) LinkIdentity(ctx context.Context, userID int64, code, verifier
 
 // UnlinkIdentity takes an identity from an account. It returns ErrMissingIdentity,
 // or ErrLastIdentity when nothing would be left to sign in with.
-func (s *Service) UnlinkIdentity(ctx context.Context, userID, id int64) error {
+func (s *Identities) UnlinkIdentity(ctx context.Context, userID, id int64) error {
 	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		// The lock keeps two from each unlinking the other's last.
 		row, err := s.queries.LockUser(ctx, tx, userID)

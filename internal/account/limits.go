@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/throttle"
@@ -48,26 +47,6 @@ const home = 30 * 24 * time.Hour
 type attempt struct {
 	gate []throttle.Key
 	also []throttle.Key
-}
-
-// attemptOf costs the same for an unknown address, whose row is the zero value.
-func (s *Service) attemptOf(ctx context.Context, email string, row dbsqlc.User) (attempt, error) {
-	own := throttle.Key{Limit: signInOfAccount, Subject: emailSubject(email)}
-	a := attempt{gate: []throttle.Key{own}}
-	address := identity.FromContext(ctx).Address
-	if !address.IsValid() {
-		return a, nil
-	}
-	known, err := s.queries.SignedInFrom(ctx, s.o.DB.Direct(), row.ID, address.String(), s.o.Now().Add(-home))
-	if err != nil {
-		return attempt{}, db.Translate(err)
-	}
-	if known {
-		fromHome := throttle.Key{Limit: signInFromHome, Subject: emailSubject(email) + "@" + address.String()}
-		a.gate, a.also = []throttle.Key{fromHome}, []throttle.Key{own}
-	}
-	a.gate = append(a.gate, throttle.Key{Limit: signInOfAddress, Subject: networkOf(address)})
-	return a, nil
 }
 
 // streaks are the keys that a right password clears.
@@ -113,7 +92,7 @@ func networkOf(a netip.Addr) string {
 
 // perAddress limits what anonymous clients do; a caller without an address, such
 // as a command, is not limited.
-func (s *Service) perAddress(ctx context.Context, l throttle.Limit) error {
+func (s *core) perAddress(ctx context.Context, l throttle.Limit) error {
 	address := identity.FromContext(ctx).Address
 	if !address.IsValid() {
 		return nil
@@ -123,7 +102,7 @@ func (s *Service) perAddress(ctx context.Context, l throttle.Limit) error {
 
 // reauthenticate checks the password of an account that is signed in already. It
 // returns ErrReauthenticate, throttle.ErrLimited or ErrBusy.
-func (s *Service) reauthenticate(ctx context.Context, row dbsqlc.User, password string) error {
+func (s *core) reauthenticate(ctx context.Context, row dbsqlc.User, password string) error {
 	key := throttle.Key{Limit: reauthentication, Subject: strconv.FormatInt(row.ID, 10)}
 	if err := s.limits.Check(ctx, key); err != nil {
 		return err
@@ -149,7 +128,7 @@ const recent = 15 * time.Minute
 
 // RequireRecent returns ErrReauthenticate unless the acting account signed in of
 // late. An API token never did.
-func (s *Service) RequireRecent(ctx context.Context) error {
+func (s *core) requireRecent(ctx context.Context) error {
 	p := identity.FromContext(ctx)
 	if p.SessionID == "" || s.o.Now().Sub(p.SignedInAt) > recent {
 		return ErrReauthenticate

@@ -46,7 +46,7 @@ func purposeOf(kind mail.Kind) purpose {
 }
 
 // sendLink mails row a link of that kind and stores the digest of its secret.
-func (s *Service) sendLink(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind mail.Kind) error {
+func (s *core) sendLink(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind mail.Kind) error {
 	m, err := s.makeLink(ctx, tx, row, kind)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *Service) sendLink(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind
 }
 
 // makeLink stores the digest of a link's secret, and returns the mail with the link.
-func (s *Service) makeLink(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind mail.Kind) (mail.Message, error) {
+func (s *core) makeLink(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind mail.Kind) (mail.Message, error) {
 	path, ttl := ResetPasswordPath, resetTTL
 	switch kind {
 	case mail.VerifyEmail:
@@ -81,7 +81,7 @@ func (s *Service) makeLink(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind
 // RenewLink makes the link of a mail anew that was sent to an address, and voids the
 // older ones. It returns mail.ErrNotResendable when the link would be of no use, or
 // go to an address that is no longer the account's.
-func (s *Service) RenewLink(ctx context.Context, tx pgx.Tx, userID int64, kind mail.Kind, address string) (mail.Message, error) {
+func (s *Links) RenewLink(ctx context.Context, tx pgx.Tx, userID int64, kind mail.Kind, address string) (mail.Message, error) {
 	row, err := s.queries.LockUser(ctx, tx, userID)
 	if err != nil {
 		return mail.Message{}, db.NotFound(err, mail.ErrNotResendable)
@@ -104,7 +104,7 @@ func to(row dbsqlc.User, m mail.Message) mail.Message {
 }
 
 // send mails m to row's address, a notice with the circumstances.
-func (s *Service) send(ctx context.Context, tx pgx.Tx, row dbsqlc.User, m mail.Message) error {
+func (s *core) send(ctx context.Context, tx pgx.Tx, row dbsqlc.User, m mail.Message) error {
 	if s.o.Mail == nil {
 		return errNoMail
 	}
@@ -115,27 +115,27 @@ func (s *Service) send(ctx context.Context, tx pgx.Tx, row dbsqlc.User, m mail.M
 }
 
 // CheckVerifyLink returns ErrLinkInvalid when VerifyEmail would; it spends nothing.
-func (s *Service) CheckVerifyLink(ctx context.Context, secret string) error {
+func (s *Links) CheckVerifyLink(ctx context.Context, secret string) error {
 	_, err := s.peekLink(ctx, secret, forEmail)
 	return err
 }
 
 // CheckResetLink returns ErrLinkInvalid when ResetPassword would; it spends nothing.
-func (s *Service) CheckResetLink(ctx context.Context, secret string) error {
+func (s *Links) CheckResetLink(ctx context.Context, secret string) error {
 	_, err := s.peekLink(ctx, secret, forPassword)
 	return err
 }
 
 // peekLink returns whose account spendLink would claim now. It returns
 // ErrLinkInvalid.
-func (s *Service) peekLink(ctx context.Context, secret string, what purpose) (int64, error) {
+func (s *core) peekLink(ctx context.Context, secret string, what purpose) (int64, error) {
 	id, err := s.queries.PeekMailToken(ctx, s.o.DB.Direct(), digest(secret), string(what), s.o.Now())
 	return id, db.NotFound(err, ErrLinkInvalid)
 }
 
 // spendLink claims the secret of a link and returns its account, locked. It
 // returns ErrLinkInvalid.
-func (s *Service) spendLink(ctx context.Context, tx pgx.Tx, secret string, what purpose) (dbsqlc.User, error) {
+func (s *core) spendLink(ctx context.Context, tx pgx.Tx, secret string, what purpose) (dbsqlc.User, error) {
 	now := s.o.Now()
 	id, err := s.queries.SpendMailToken(ctx, tx, &now, digest(secret), string(what))
 	if err != nil {

@@ -31,22 +31,25 @@ func (LinkJob) KindAliases() []string { return []string{"account.link_request"} 
 
 var errNoJobs = errors.New("account: made without Options.Jobs, so it can't insert jobs")
 
+// Links mails people links that prove an address to be theirs.
+type Links struct{ *core }
+
 // RequestPasswordReset takes down that somebody forgot the password of an address.
 // Whether there is such an account is looked up only later, by the job, so that
 // neither the answer nor its time tells. It returns throttle.ErrLimited, or a
 // validation fault keyed by email.
-func (s *Service) RequestPasswordReset(ctx context.Context, email string) error {
+func (s *Links) RequestPasswordReset(ctx context.Context, email string) error {
 	return s.requestLink(ctx, email, forPassword, resetRequests)
 }
 
 // RequestVerification takes down that somebody wants another link to verify an
 // address, and tells as little, and returns the same, as
 // RequestPasswordReset.
-func (s *Service) RequestVerification(ctx context.Context, email string) error {
+func (s *Links) RequestVerification(ctx context.Context, email string) error {
 	return s.requestLink(ctx, email, forEmail, verificationRequests)
 }
 
-func (s *Service) requestLink(ctx context.Context, email string, what purpose, l throttle.Limit) error {
+func (s *Links) requestLink(ctx context.Context, email string, what purpose, l throttle.Limit) error {
 	if s.o.Jobs == nil {
 		return errNoJobs
 	}
@@ -64,7 +67,7 @@ func (s *Service) requestLink(ctx context.Context, email string, what purpose, l
 
 // MailLink works a LinkJob: it mails the link if there is an active account
 // that can use it, and that did not get too many of late.
-func (s *Service) MailLink(ctx context.Context, r LinkJob) error {
+func (s *Links) MailLink(ctx context.Context, r LinkJob) error {
 	row, err := s.findByEmail(ctx, r.Email)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil

@@ -41,7 +41,7 @@ func (u User) position(o page.Order) *page.Position {
 
 // List returns a page of accounts. It returns a validation fault whose details are keyed
 // by q, sort or cursor.
-func (s *Service) List(ctx context.Context, f Filter) (page.Page[User], error) {
+func (s *Users) List(ctx context.Context, f Filter) (page.Page[User], error) {
 	none := page.Page[User]{}
 	matching, err := f.matching()
 	if err != nil {

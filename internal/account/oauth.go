@@ -73,12 +73,18 @@ type OAuthStarted struct {
 	Browser string
 }
 
+// Identities links accounts at outside providers, and signs people in through them.
+type Identities struct {
+	*core
+	signIns *SignIns
+}
+
 // Providers are the providers that are set up.
-func (s *Service) Providers() []*oauth.Provider { return s.o.OAuth.Providers }
+func (s *Identities) Providers() []*oauth.Provider { return s.o.OAuth.Providers }
 
 // StartOAuth begins a sign-in. It returns ErrProvider, ErrReturnURL,
 // oauth.ErrExchange, or a validation fault keyed by code_challenge.
-func (s *Service) StartOAuth(ctx context.Context, provider string, start OAuthStart) (OAuthStarted, error) {
+func (s *Identities) StartOAuth(ctx context.Context, provider string, start OAuthStart) (OAuthStarted, error) {
 	p, err := s.provider(provider)
 	if err != nil {
 		return OAuthStarted{}, err
@@ -121,7 +127,7 @@ func (s *Service) StartOAuth(ctx context.Context, provider string, start OAuthSt
 
 // sweepOAuth deletes sign-ins that never came back and outcomes that nobody
 // collected, and returns how many.
-func (s *Service) sweepOAuth(ctx context.Context, tx pgx.Tx) (int64, error) {
+func (s *Identities) sweepOAuth(ctx context.Context, tx pgx.Tx) (int64, error) {
 	flows, err := s.queries.DeleteStaleOAuthFlows(ctx, tx, s.o.Now())
 	if err != nil {
 		return 0, err
@@ -130,7 +136,7 @@ func (s *Service) sweepOAuth(ctx context.Context, tx pgx.Tx) (int64, error) {
 	return flows + codes, err
 }
 
-func (s *Service) provider(name string) (*oauth.Provider, error) {
+func (s *Identities) provider(name string) (*oauth.Provider, error) {
 	for _, p := range s.o.OAuth.Providers {
 		if p.Name == name {
 			return p, nil
@@ -151,7 +157,7 @@ func flowSecrets(browser, state string) oauth.Secrets {
 }
 
 // newSecret returns 256 random bits as text.
-func (s *Service) newSecret() (string, error) {
+func (s *core) newSecret() (string, error) {
 	var b [32]byte
 	if _, err := io.ReadFull(s.o.Random, b[:]); err != nil {
 		return "", fmt.Errorf("account: random: %w", err)

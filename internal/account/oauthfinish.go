@@ -40,7 +40,7 @@ type OAuthOutcome struct {
 // too long ago; and, for a sign-in without a URL to return to, also ErrDenied, the
 // faults of package oauth and those of CollectOAuth. With such a URL, they travel
 // there as the parameter error.
-func (s *Service) FinishOAuth(ctx context.Context, provider string, a OAuthAnswer) (OAuthOutcome, error) {
+func (s *Identities) FinishOAuth(ctx context.Context, provider string, a OAuthAnswer) (OAuthOutcome, error) {
 	p, err := s.provider(provider)
 	if err != nil {
 		return OAuthOutcome{}, err
@@ -73,13 +73,13 @@ func (s *Service) FinishOAuth(ctx context.Context, provider string, a OAuthAnswe
 // CollectOAuth turns an outcome's code into a sign-in. verifier is the secret of
 // the code_challenge. It returns oauth.ErrCode, ErrInactive, ErrLinkRequired or
 // ErrNoAddress; after the last two the code is still good, for LinkIdentity.
-func (s *Service) CollectOAuth(ctx context.Context, code, verifier string) (SignedIn, error) {
+func (s *Identities) CollectOAuth(ctx context.Context, code, verifier string) (SignedIn, error) {
 	return s.signInAs(ctx, func(ctx context.Context, tx pgx.Tx) (outsider, error) {
 		return s.spendOutcome(ctx, tx, code, verifier)
 	})
 }
 
-func (s *Service) spendFlow(ctx context.Context, provider string, a OAuthAnswer) (dbsqlc.OauthFlow, error) {
+func (s *Identities) spendFlow(ctx context.Context, provider string, a OAuthAnswer) (dbsqlc.OauthFlow, error) {
 	var flow dbsqlc.OauthFlow
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
@@ -107,7 +107,7 @@ func ask(ctx context.Context, p *oauth.Provider, a OAuthAnswer) (oauth.Identity,
 	return p.Redeem(ctx, a.Code, flowSecrets(a.Browser, a.State))
 }
 
-func (s *Service) keepOutcome(ctx context.Context, id oauth.Identity, challenge string) (string, error) {
+func (s *Identities) keepOutcome(ctx context.Context, id oauth.Identity, challenge string) (string, error) {
 	code, err := s.newSecret()
 	if err != nil {
 		return "", err
@@ -124,7 +124,7 @@ func (s *Service) keepOutcome(ctx context.Context, id oauth.Identity, challenge 
 }
 
 // spendOutcome gives the code back when the transaction fails.
-func (s *Service) spendOutcome(ctx context.Context, tx pgx.Tx, code, verifier string) (outsider, error) {
+func (s *Identities) spendOutcome(ctx context.Context, tx pgx.Tx, code, verifier string) (outsider, error) {
 	row, err := s.queries.SpendOAuthCode(ctx, tx, digest(code), challengeOf(verifier), s.o.Now())
 	if err != nil {
 		return outsider{}, db.NotFound(err, oauth.ErrCode)
@@ -136,7 +136,7 @@ func (s *Service) spendOutcome(ctx context.Context, tx pgx.Tx, code, verifier st
 }
 
 // signInAs signs in the account of who who names.
-func (s *Service) signInAs(ctx context.Context, who func(context.Context, pgx.Tx) (outsider, error)) (SignedIn, error) {
+func (s *Identities) signInAs(ctx context.Context, who func(context.Context, pgx.Tx) (outsider, error)) (SignedIn, error) {
 	if err := s.readyToSign(ctx); err != nil {
 		return SignedIn{}, err
 	}
@@ -157,5 +157,5 @@ func (s *Service) signInAs(ctx context.Context, who func(context.Context, pgx.Tx
 	if err != nil {
 		return SignedIn{}, err
 	}
-	return s.firstFactorPassed(ctx, row, ByOAuth)
+	return s.signIns.firstFactorPassed(ctx, row, ByOAuth)
 }

@@ -18,7 +18,7 @@ import (
 // spent within RefreshGrace: then it gives tokens of another branch. Once a token
 // of one branch is spent, one of another ends the session. It returns
 // ErrRefreshUnknown, ErrRefreshReused or ErrSessionRevoked.
-func (s *Service) Refresh(ctx context.Context, refreshToken string) (SignedIn, error) {
+func (s *Sessions) Refresh(ctx context.Context, refreshToken string) (SignedIn, error) {
 	if err := s.readyToSign(ctx); err != nil {
 		return SignedIn{}, err
 	}
@@ -54,7 +54,7 @@ func (s *Service) Refresh(ctx context.Context, refreshToken string) (SignedIn, e
 
 // spendRefresh claims a refresh token; when it, or a token of another branch, was
 // spent before, it ends the session.
-func (s *Service) spendRefresh(ctx context.Context, tx pgx.Tx, digest []byte) (dbsqlc.SpendRefreshTokenRow, error) {
+func (s *Sessions) spendRefresh(ctx context.Context, tx pgx.Tx, digest []byte) (dbsqlc.SpendRefreshTokenRow, error) {
 	var spent dbsqlc.SpendRefreshTokenRow
 	if _, err := s.queries.LockRefreshFamily(ctx, tx, digest); err != nil {
 		return spent, db.NotFound(err, ErrRefreshUnknown)
@@ -84,6 +84,6 @@ func (s *Service) spendRefresh(ctx context.Context, tx pgx.Tx, digest []byte) (d
 
 // forgives says that row's token was spent only just now, and none after it yet.
 // The clock that wrote the time may be another instance's, ahead of this one's.
-func (s *Service) forgives(row dbsqlc.FindRefreshTokenRow, now time.Time) bool {
+func (s *Sessions) forgives(row dbsqlc.FindRefreshTokenRow, now time.Time) bool {
 	return row.Generation == row.NewestSpent && now.Sub(*row.UsedAt).Abs() < s.o.RefreshGrace
 }

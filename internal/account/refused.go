@@ -31,7 +31,7 @@ const (
 // failure of an address that nobody has (userID 0), of which nothing is written, costs
 // as much. It returns what throttle.Service.Count returns; what that refuses is noted
 // like other attempts that are throttled.
-func (s *Service) countRefusal(ctx context.Context, userID int64, reason string, keys ...throttle.Key) error {
+func (s *core) countRefusal(ctx context.Context, userID int64, reason string, keys ...throttle.Key) error {
 	var limited error // outlives the transaction, which must commit all the same
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		err := s.limits.CountTx(ctx, tx, keys...)
@@ -51,7 +51,7 @@ func (s *Service) countRefusal(ctx context.Context, userID int64, reason string,
 
 // noteThrottled notes an attempt that was refused unread, one of an address a minute.
 // Attempts on accounts that don't exist are counted apart, so that they hide no other.
-func (s *Service) noteThrottled(ctx context.Context, userID int64) error {
+func (s *core) noteThrottled(ctx context.Context, userID int64) error {
 	address := identity.FromContext(ctx).Address
 	if !address.IsValid() || !s.throttled.first(who{networkOf(address), userID != 0}, s.o.Now()) {
 		return nil

@@ -10,10 +10,17 @@ import (
 	"github.com/waypost/waypost/internal/mail"
 )
 
+// Registration lets people in: who registers, and whom an ADMIN invites. It knows when
+// their address is verified.
+type Registration struct {
+	*core
+	users *Users
+}
+
 // Register creates an account with role USER for anybody who asks, and mails a link
 // that verifies its address. The account can sign in before that. It returns
 // ErrEmailTaken, throttle.ErrLimited, ErrBusy, or a validation fault keyed by field.
-func (s *Service) Register(ctx context.Context, n NewUser) (User, error) {
+func (s *Registration) Register(ctx context.Context, n NewUser) (User, error) {
 	n.Role = identity.User
 	if err := n.normalized().validate(); err != nil {
 		return User{}, err
@@ -21,26 +28,26 @@ func (s *Service) Register(ctx context.Context, n NewUser) (User, error) {
 	if err := s.perAddress(ctx, registrations); err != nil {
 		return User{}, err
 	}
-	return s.create(ctx, n, func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
+	return s.users.create(ctx, n, func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
 		return s.sendLink(ctx, tx, row, mail.VerifyEmail)
 	})
 }
 
 // Invite makes an account without a password and mails a link to set one. It
 // returns ErrEmailTaken or a validation fault keyed by field.
-func (s *Service) Invite(ctx context.Context, n NewUser, active bool) (User, error) {
+func (s *Registration) Invite(ctx context.Context, n NewUser, active bool) (User, error) {
 	n = n.normalized()
 	if err := problems(n.profileProblems()); err != nil {
 		return User{}, err
 	}
-	return s.insert(ctx, n, "", active, func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
+	return s.users.insert(ctx, n, "", active, func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
 		return s.sendLink(ctx, tx, row, mail.SetPassword)
 	})
 }
 
 // VerifyEmail spends the secret of a link that was mailed to an account's address.
 // It returns ErrLinkInvalid.
-func (s *Service) VerifyEmail(ctx context.Context, secret string) error {
+func (s *Registration) VerifyEmail(ctx context.Context, secret string) error {
 	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		row, err := s.spendLink(ctx, tx, secret, forEmail)
 		if err != nil {

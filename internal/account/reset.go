@@ -18,7 +18,7 @@ import (
 // verified, blocks of its sign-in are lifted and, when it was not verified
 // before, the other ways in that a stranger may have added are void. It returns
 // ErrLinkInvalid, ErrBusy, or a validation fault keyed by password.
-func (s *Service) ResetPassword(ctx context.Context, secret, password string) error {
+func (s *Passwords) ResetPassword(ctx context.Context, secret, password string) error {
 	// Looked at first, so that a made-up secret costs no hash and a password that
 	// breaks a rule does not use the link up.
 	id, err := s.peekLink(ctx, secret, forPassword)
@@ -45,7 +45,7 @@ func (s *Service) ResetPassword(ctx context.Context, secret, password string) er
 	})
 }
 
-func (s *Service) recover(ctx context.Context, tx pgx.Tx, row dbsqlc.User, hash string) error {
+func (s *Passwords) recover(ctx context.Context, tx pgx.Tx, row dbsqlc.User, hash string) error {
 	now := s.o.Now()
 	if _, err := s.queries.SetUserPassword(ctx, tx, hash, now, row.ID); err != nil {
 		return err

@@ -12,7 +12,7 @@ const randomLength = 43
 
 // newPrefixed returns prefix and 256 random bits as text. Its digest is what is
 // stored: a hash without salt or cost does for what can't be guessed.
-func (s *Service) newPrefixed(prefix string) (string, error) {
+func (s *core) newPrefixed(prefix string) (string, error) {
 	secret, err := s.newSecret()
 	return prefix + secret, err
 }

@@ -2,6 +2,8 @@ package account
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +13,8 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/mail"
+	"github.com/waypost/waypost/internal/token"
 )
 
 // ErrNoSession says that the account has no such session, or that it has ended.
@@ -36,9 +40,12 @@ type SessionPosition struct {
 	ID        uuid.UUID
 }
 
+// Sessions keeps who is signed in where, and gives sessions their tokens.
+type Sessions struct{ *core }
+
 // ListSessions returns up to limit of the acting account's sessions, newest
 // first, from after on; nil starts at the newest.
-func (s *Service) ListSessions(ctx context.Context, after *SessionPosition, limit int) ([]Session, error) {
+func (s *Sessions) ListSessions(ctx context.Context, after *SessionPosition, limit int) ([]Session, error) {
 	p := identity.FromContext(ctx)
 	args := dbsqlc.ListAuthSessionsParams{UserID: p.UserID, Now: s.o.Now(), MaxRows: int32(limit)}
 	if after != nil {
@@ -59,13 +66,13 @@ func (s *Service) ListSessions(ctx context.Context, after *SessionPosition, limi
 }
 
 // CountSessions returns how many sessions ListSessions has in all.
-func (s *Service) CountSessions(ctx context.Context) (int64, error) {
+func (s *Sessions) CountSessions(ctx context.Context) (int64, error) {
 	n, err := s.queries.CountAuthSessions(ctx, s.o.DB.Direct(), identity.FromContext(ctx).UserID, s.o.Now())
 	return n, db.Translate(err)
 }
 
 // EndSession ends one of the acting account's sessions. It returns ErrNoSession.
-func (s *Service) EndSession(ctx context.Context, id uuid.UUID) error {
+func (s *Sessions) EndSession(ctx context.Context, id uuid.UUID) error {
 	p := identity.FromContext(ctx)
 	return s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		n, err := s.queries.RevokeAuthSession(ctx, tx, s.o.Now(), id, p.UserID)
@@ -77,7 +84,7 @@ func (s *Service) EndSession(ctx context.Context, id uuid.UUID) error {
 }
 
 // EndSessions ends all of the acting account's sessions, including the one that asks.
-func (s *Service) EndSessions(ctx context.Context) error {
+func (s *Sessions) EndSessions(ctx context.Context) error {
 	p := identity.FromContext(ctx)
 	return s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := s.queries.RevokeUserSessions(ctx, tx, s.o.Now(), p.UserID)
@@ -87,10 +94,97 @@ func (s *Service) EndSessions(ctx context.Context) error {
 
 // SignOut ends the acting session. It returns ErrNoSession when none is acting, or
 // when it has ended already.
-func (s *Service) SignOut(ctx context.Context) error {
+func (s *Sessions) SignOut(ctx context.Context) error {
 	id, err := uuid.Parse(identity.FromContext(ctx).SessionID)
 	if err != nil {
 		return ErrNoSession.Because(err)
 	}
 	return s.EndSession(ctx, id)
+}
+
+// RequireRecent returns ErrReauthenticate unless the acting account signed in of
+// late. An API token never did.
+func (s *Sessions) RequireRecent(ctx context.Context) error { return s.requireRecent(ctx) }
+
+// openSessionTx stores a session, by the methods that opened it, and its first
+// refresh token. It returns ErrInvalidCredentials when the account was
+// deactivated, deleted or given another password since row was read.
+func (s *Sessions) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, methods ...Method) (SignedIn, error) {
+	sid, err := uuid.NewRandomFromReader(s.o.Random)
+	if err != nil {
+		return SignedIn{}, fmt.Errorf("account: session id: %w", err)
+	}
+	now, edge := s.o.Now(), identity.FromContext(ctx)
+	session := dbsqlc.InsertAuthSessionParams{
+		ID: sid, UserID: row.ID, PasswordHash: row.PasswordHash, Now: now, ExpiresAt: now.Add(SessionTTL),
+		Methods: texts(methods), UserAgent: edge.UserAgent,
+	}
+	if edge.Address.IsValid() {
+		session.Address = edge.Address.String()
+	}
+	unseen, err := s.isUnseen(ctx, tx, row.ID, edge)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	if _, err := s.queries.InsertAuthSession(ctx, tx, session); err != nil {
+		return SignedIn{}, db.NotFound(err, ErrInvalidCredentials)
+	}
+	signed, err := s.giveTokens(ctx, tx, row, sid, 1)
+	if err == nil && unseen {
+		err = s.notify(ctx, tx, row, mail.Message{Kind: mail.NewSignIn})
+	}
+	return signed, err
+}
+
+// giveTokens stores a session's next refresh token, of that generation, and signs
+// an access token.
+func (s *Sessions) giveTokens(ctx context.Context, tx pgx.Tx, row dbsqlc.User, session uuid.UUID, generation int32) (SignedIn, error) {
+	refresh, err := s.newPrefixed(refreshPrefix)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	err = s.queries.InsertRefreshToken(ctx, tx, dbsqlc.InsertRefreshTokenParams{
+		TokenSha256: digest(refresh), SessionID: session, CreatedAt: s.o.Now(), Generation: generation,
+	})
+	if err != nil {
+		return SignedIn{}, err
+	}
+	user := fromRow(row)
+	access, err := s.o.Tokens.IssueAccess(token.Claims{UserID: user.ID, SessionID: session, Role: user.Role})
+	if err != nil {
+		return SignedIn{}, err
+	}
+	return SignedIn{User: user, AccessToken: access, ExpiresIn: token.AccessTTL, RefreshToken: refresh}, nil
+}
+
+// isUnseen reports whether a sign-in comes from a network or with a program that none
+// of the account's sessions that are kept has together. Without any such session it
+// is false: that is the first sign-in, or the first for a long time.
+func (s *Sessions) isUnseen(ctx context.Context, tx pgx.Tx, userID int64, edge identity.Principal) (bool, error) {
+	if s.o.Mail == nil || !edge.Address.IsValid() && edge.UserAgent == "" {
+		return false, nil
+	}
+	address, network, device := "", "", deviceOf(edge.UserAgent)
+	if edge.Address.IsValid() {
+		address, network = edge.Address.String(), networkOf(edge.Address)
+	}
+	// Most sign-ins are from where the last one was, and cost no more than this.
+	same, err := s.queries.SignedInWith(ctx, tx, userID, address, edge.UserAgent)
+	if err != nil || same {
+		return false, err
+	}
+	places, err := s.queries.ListSignInPlaces(ctx, tx, userID, maxPlaces)
+	if err != nil || len(places) == 0 {
+		return false, err
+	}
+	for _, p := range places {
+		known := ""
+		if a, err := netip.ParseAddr(p.Address); err == nil {
+			known = networkOf(a)
+		}
+		if known == network && deviceOf(p.UserAgent) == device {
+			return false, nil
+		}
+	}
+	return true, nil
 }

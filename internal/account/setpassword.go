@@ -14,20 +14,14 @@ import (
 	"github.com/waypost/waypost/internal/throttle"
 )
 
-// FindByEmail returns ErrNotFound when no account has that address.
-func (s *Service) FindByEmail(ctx context.Context, email string) (User, error) {
-	row, err := s.findByEmail(ctx, email)
-	if err != nil {
-		return User{}, db.NotFound(err, ErrNotFound)
-	}
-	return fromRow(row), nil
-}
+// Passwords changes passwords: by their owner, by a link, by an operator.
+type Passwords struct{ *core }
 
 // SetPassword replaces an account's password, ends its sessions, voids its reset
 // links and lifts blocks of its sign-in, on an operator's word: even a common
 // password is taken. It returns ErrNotFound, ErrBusy, or a validation fault whose
 // details are keyed by field.
-func (s *Service) SetPassword(ctx context.Context, email, password string) error {
+func (s *Passwords) SetPassword(ctx context.Context, email, password string) error {
 	if !text.Within(password, MinPassword, MaxPassword) {
 		return fault.Validation(map[string]string{"password": passwordRule})
 	}
@@ -57,7 +51,7 @@ func (s *Service) SetPassword(ctx context.Context, email, password string) error
 // ChangePassword replaces the acting account's password, given the current one,
 // and ends its other sessions. It returns ErrReauthenticate, throttle.ErrLimited,
 // ErrBusy, or a validation fault keyed by new_password.
-func (s *Service) ChangePassword(ctx context.Context, current, next string) error {
+func (s *Passwords) ChangePassword(ctx context.Context, current, next string) error {
 	p := identity.FromContext(ctx)
 	row, err := s.queries.FindUserByID(ctx, s.o.DB.Direct(), p.UserID)
 	if err != nil {
@@ -89,7 +83,7 @@ func (s *Service) ChangePassword(ctx context.Context, current, next string) erro
 
 // passwordChanged voids links that would set another password, and tells the
 // account.
-func (s *Service) passwordChanged(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
+func (s *Passwords) passwordChanged(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
 	now := s.o.Now()
 	if err := s.queries.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {
 		return err

@@ -7,17 +7,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/mail"
-	"github.com/waypost/waypost/internal/text"
 	"github.com/waypost/waypost/internal/throttle"
-	"github.com/waypost/waypost/internal/token"
 )
 
 // SignedIn is the result of a sign-in: the tokens of a new session or, when MFA is
@@ -57,14 +53,11 @@ const (
 
 var errNoTokens = errors.New("account: made without Options.Tokens, so nobody can sign in")
 
-// readyToSign prepares the signing of tokens. It belongs before the transaction that
-// opens or goes on with a session, see token.Service.RefreshKeys.
-func (s *Service) readyToSign(ctx context.Context) error {
-	if s.o.Tokens == nil {
-		return errNoTokens
-	}
-	s.o.Tokens.RefreshKeys(ctx)
-	return nil
+// SignIns signs people in, with a password and a second factor.
+type SignIns struct {
+	*core
+	sessions *Sessions
+	factor   *SecondFactor
 }
 
 // SignIn checks an e-mail address and a password and opens a session. An unknown
@@ -72,7 +65,7 @@ func (s *Service) readyToSign(ctx context.Context) error {
 // wrong password. It returns ErrInactive, only to who knows the password,
 // throttle.ErrLimited, ErrBusy, or a validation fault for a password too long to
 // be one.
-func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn, error) {
+func (s *SignIns) SignIn(ctx context.Context, email, password string) (SignedIn, error) {
 	if utf8.RuneCountInString(password) > MaxPassword {
 		return SignedIn{}, fault.Validation(map[string]string{"password": fmt.Sprintf("Must have at most %d characters.", MaxPassword)})
 	}
@@ -113,7 +106,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string) (SignedIn,
 
 // failed counts an attempt that failed and returns its answer. Of attempts at once
 // those over the limit are not even told that they were wrong.
-func (s *Service) failed(ctx context.Context, userID int64, try attempt) error {
+func (s *SignIns) failed(ctx context.Context, userID int64, try attempt) error {
 	if err := s.countRefusal(ctx, userID, wrongPassword, try.gate...); err != nil {
 		return err
 	}
@@ -123,29 +116,14 @@ func (s *Service) failed(ctx context.Context, userID int64, try attempt) error {
 	return ErrInvalidCredentials
 }
 
-// pass clears streaks, unless one has reached its limit meanwhile.
-func (s *Service) pass(ctx context.Context, streaks ...throttle.Key) error {
-	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		return s.limits.Pass(ctx, tx, streaks...)
-	})
-}
-
-func (s *Service) findByEmail(ctx context.Context, email string) (dbsqlc.User, error) {
-	key := emailKey(email)
-	if !text.Storable(key) {
-		return dbsqlc.User{}, pgx.ErrNoRows
-	}
-	return s.queries.FindUserByEmailKey(ctx, s.o.DB.Direct(), key)
-}
-
 // firstFactorPassed goes on with the sign-in of an account that proved its first
 // factor: it hands out a challenge where a second is wanted, and otherwise opens the
 // session. It returns ErrInactive, or what openSessionTx returns.
-func (s *Service) firstFactorPassed(ctx context.Context, row dbsqlc.User, first Method) (SignedIn, error) {
+func (s *SignIns) firstFactorPassed(ctx context.Context, row dbsqlc.User, first Method) (SignedIn, error) {
 	if !row.Active {
 		return SignedIn{}, ErrInactive
 	}
-	c, err := s.challenge(ctx, row, first)
+	c, err := s.factor.challenge(ctx, row, first)
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -156,66 +134,15 @@ func (s *Service) firstFactorPassed(ctx context.Context, row dbsqlc.User, first 
 	var signed SignedIn
 	err = s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		if signed, err = s.openSessionTx(ctx, tx, row, first); err != nil {
+		if signed, err = s.sessions.openSessionTx(ctx, tx, row, first); err != nil {
 			return err
 		}
-		return s.withoutTOTP(ctx, tx, row.ID)
+		return s.factor.withoutTOTP(ctx, tx, row.ID)
 	})
 	if err != nil {
 		return SignedIn{}, err
 	}
 	return signed, nil
-}
-
-// openSessionTx stores a session, by the methods that opened it, and its first
-// refresh token. It returns ErrInvalidCredentials when the account was
-// deactivated, deleted or given another password since row was read.
-func (s *Service) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, methods ...Method) (SignedIn, error) {
-	sid, err := uuid.NewRandomFromReader(s.o.Random)
-	if err != nil {
-		return SignedIn{}, fmt.Errorf("account: session id: %w", err)
-	}
-	now, edge := s.o.Now(), identity.FromContext(ctx)
-	session := dbsqlc.InsertAuthSessionParams{
-		ID: sid, UserID: row.ID, PasswordHash: row.PasswordHash, Now: now, ExpiresAt: now.Add(SessionTTL),
-		Methods: texts(methods), UserAgent: edge.UserAgent,
-	}
-	if edge.Address.IsValid() {
-		session.Address = edge.Address.String()
-	}
-	unseen, err := s.isUnseen(ctx, tx, row.ID, edge)
-	if err != nil {
-		return SignedIn{}, err
-	}
-	if _, err := s.queries.InsertAuthSession(ctx, tx, session); err != nil {
-		return SignedIn{}, db.NotFound(err, ErrInvalidCredentials)
-	}
-	signed, err := s.giveTokens(ctx, tx, row, sid, 1)
-	if err == nil && unseen {
-		err = s.notify(ctx, tx, row, mail.Message{Kind: mail.NewSignIn})
-	}
-	return signed, err
-}
-
-// giveTokens stores a session's next refresh token, of that generation, and signs
-// an access token.
-func (s *Service) giveTokens(ctx context.Context, tx pgx.Tx, row dbsqlc.User, session uuid.UUID, generation int32) (SignedIn, error) {
-	refresh, err := s.newPrefixed(refreshPrefix)
-	if err != nil {
-		return SignedIn{}, err
-	}
-	err = s.queries.InsertRefreshToken(ctx, tx, dbsqlc.InsertRefreshTokenParams{
-		TokenSha256: digest(refresh), SessionID: session, CreatedAt: s.o.Now(), Generation: generation,
-	})
-	if err != nil {
-		return SignedIn{}, err
-	}
-	user := fromRow(row)
-	access, err := s.o.Tokens.IssueAccess(token.Claims{UserID: user.ID, SessionID: session, Role: user.Role})
-	if err != nil {
-		return SignedIn{}, err
-	}
-	return SignedIn{User: user, AccessToken: access, ExpiresIn: token.AccessTTL, RefreshToken: refresh}, nil
 }
 
 func texts[T ~string](list []T) []string {
@@ -224,4 +151,24 @@ func texts[T ~string](list []T) []string {
 		out[i] = string(v)
 	}
 	return out
+}
+
+// attemptOf costs the same for an unknown address, whose row is the zero value.
+func (s *SignIns) attemptOf(ctx context.Context, email string, row dbsqlc.User) (attempt, error) {
+	own := throttle.Key{Limit: signInOfAccount, Subject: emailSubject(email)}
+	a := attempt{gate: []throttle.Key{own}}
+	address := identity.FromContext(ctx).Address
+	if !address.IsValid() {
+		return a, nil
+	}
+	known, err := s.queries.SignedInFrom(ctx, s.o.DB.Direct(), row.ID, address.String(), s.o.Now().Add(-home))
+	if err != nil {
+		return attempt{}, db.Translate(err)
+	}
+	if known {
+		fromHome := throttle.Key{Limit: signInFromHome, Subject: emailSubject(email) + "@" + address.String()}
+		a.gate, a.also = []throttle.Key{fromHome}, []throttle.Key{own}
+	}
+	a.gate = append(a.gate, throttle.Key{Limit: signInOfAddress, Subject: networkOf(address)})
+	return a, nil
 }

@@ -67,11 +67,14 @@ const (
 	qrPixels     = 256
 )
 
+// SecondFactor keeps the second factors: codes of an authenticator, and recovery codes.
+type SecondFactor struct{ *core }
+
 // SetupTOTP creates a secret, which takes effect when EnableTOTP has seen one of its
 // codes. It replaces a secret that has not taken effect. It returns ErrReauthenticate
 // or ErrTOTPEnabled.
-func (s *Service) SetupTOTP(ctx context.Context, userID int64) (TOTPSetup, error) {
-	if err := s.RequireRecent(ctx); err != nil {
+func (s *SecondFactor) SetupTOTP(ctx context.Context, userID int64) (TOTPSetup, error) {
+	if err := s.requireRecent(ctx); err != nil {
 		return TOTPSetup{}, err
 	}
 	if s.o.TwoFactor.Sealer == nil {
@@ -126,7 +129,7 @@ func describeSecret(secret []byte, issuer, holder string) (TOTPSetup, error) {
 // EnableTOTP turns two-factor authentication on, ends the account's other
 // sessions, which were opened without it, and returns ten recovery codes. It
 // returns ErrTOTPNotSetUp, ErrTOTPEnabled or ErrTOTPInvalid.
-func (s *Service) EnableTOTP(ctx context.Context, userID int64, code string) ([]string, error) {
+func (s *SecondFactor) EnableTOTP(ctx context.Context, userID int64, code string) ([]string, error) {
 	factor, err := s.queries.FindTOTPFactor(ctx, s.o.DB.Direct(), userID)
 	if err != nil {
 		return nil, db.NotFound(err, ErrTOTPNotSetUp)
@@ -168,7 +171,7 @@ func (s *Service) EnableTOTP(ctx context.Context, userID int64, code string) ([]
 // account that has none, after a recent sign-in. It returns ErrTOTPDisabled,
 // ErrTwoFactorRequired, ErrReauthenticate, throttle.ErrLimited, ErrBusy or
 // ErrTOTPInvalid.
-func (s *Service) DisableTOTP(ctx context.Context, userID int64, password, code string) error {
+func (s *SecondFactor) DisableTOTP(ctx context.Context, userID int64, password, code string) error {
 	row, err := s.withTOTP(ctx, userID)
 	if err != nil {
 		return err
@@ -177,7 +180,7 @@ func (s *Service) DisableTOTP(ctx context.Context, userID int64, password, code 
 		return ErrTwoFactorRequired
 	}
 	if row.PasswordHash == "" {
-		err = s.RequireRecent(ctx)
+		err = s.requireRecent(ctx)
 	} else {
 		err = s.reauthenticate(ctx, row, password)
 	}
@@ -195,10 +198,10 @@ func (s *Service) DisableTOTP(ctx context.Context, userID int64, password, code 
 // RemoveTOTP turns two-factor authentication off and ends the account's sessions,
 // on an operator's word: for somebody who lost the device and the recovery codes.
 // It returns ErrNotFound or ErrTOTPDisabled.
-func (s *Service) RemoveTOTP(ctx context.Context, email string) error {
-	u, err := s.FindByEmail(ctx, email)
+func (s *SecondFactor) RemoveTOTP(ctx context.Context, email string) error {
+	u, err := s.findByEmail(ctx, email)
 	if err != nil {
-		return err
+		return db.NotFound(err, ErrNotFound)
 	}
 	if _, err := s.withTOTP(ctx, u.ID); err != nil {
 		return err
@@ -217,7 +220,7 @@ func (s *Service) RemoveTOTP(ctx context.Context, email string) error {
 	})
 }
 
-func (s *Service) dropTOTP(ctx context.Context, tx pgx.Tx, userID int64) error {
+func (s *SecondFactor) dropTOTP(ctx context.Context, tx pgx.Tx, userID int64) error {
 	if err := s.queries.DeleteTOTPFactor(ctx, tx, userID); err != nil {
 		return err
 	}
@@ -226,7 +229,7 @@ func (s *Service) dropTOTP(ctx context.Context, tx pgx.Tx, userID int64) error {
 
 // RenewRecoveryCodes replaces all recovery codes. It returns ErrTOTPDisabled,
 // throttle.ErrLimited or ErrTOTPInvalid.
-func (s *Service) RenewRecoveryCodes(ctx context.Context, userID int64, code string) ([]string, error) {
+func (s *SecondFactor) RenewRecoveryCodes(ctx context.Context, userID int64, code string) ([]string, error) {
 	if _, err := s.withTOTP(ctx, userID); err != nil {
 		return nil, err
 	}
@@ -243,7 +246,7 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, userID int64, code str
 
 // withTOTP returns an account that has two-factor authentication on, else
 // ErrTOTPDisabled.
-func (s *Service) withTOTP(ctx context.Context, userID int64) (dbsqlc.User, error) {
+func (s *SecondFactor) withTOTP(ctx context.Context, userID int64) (dbsqlc.User, error) {
 	row, err := s.queries.FindUserByID(ctx, s.o.DB.Direct(), userID)
 	if err != nil {
 		return dbsqlc.User{}, db.NotFound(err, ErrSessionRevoked)
@@ -258,7 +261,7 @@ func (s *Service) withTOTP(ctx context.Context, userID int64) (dbsqlc.User, erro
 	return row, nil
 }
 
-func (s *Service) tellTwoFactorChanged(ctx context.Context, tx pgx.Tx, userID int64, what string) error {
+func (s *SecondFactor) tellTwoFactorChanged(ctx context.Context, tx pgx.Tx, userID int64, what string) error {
 	row, err := s.queries.FindUserByID(ctx, tx, userID)
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func plainCode(code string) string {
 // prove spends a second factor of the account, a TOTP or a recovery code, and
 // does then in the same transaction. It returns ErrTOTPInvalid,
 // throttle.ErrLimited, and what then returns.
-func (s *Service) prove(ctx context.Context, userID int64, code string, then func(context.Context, pgx.Tx, Method) error) error {
+func (s *SecondFactor) prove(ctx context.Context, userID int64, code string, then func(context.Context, pgx.Tx, Method) error) error {
 	key := secondFactorKey(userID)
 	if err := s.limits.Check(ctx, key); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *Service) prove(ctx context.Context, userID int64, code string, then fun
 }
 
 // spendCode returns how the code proved its bearer, or ErrTOTPInvalid.
-func (s *Service) spendCode(ctx context.Context, tx pgx.Tx, userID int64, code string) (Method, error) {
+func (s *SecondFactor) spendCode(ctx context.Context, tx pgx.Tx, userID int64, code string) (Method, error) {
 	if len(code) != int(digits) {
 		_, err := s.queries.SpendRecoveryCode(ctx, tx, s.o.Now(), userID, digest(code))
 		return ByRecovery, db.NotFound(err, ErrTOTPInvalid)
@@ -109,7 +109,7 @@ func (s *Service) spendCode(ctx context.Context, tx pgx.Tx, userID int64, code s
 	return ByTOTP, db.NotFound(err, ErrTOTPInvalid)
 }
 
-func (s *Service) openSecret(f dbsqlc.TotpFactor) ([]byte, error) {
+func (s *SecondFactor) openSecret(f dbsqlc.TotpFactor) ([]byte, error) {
 	if s.o.TwoFactor.Sealer == nil {
 		return nil, errNoSealer
 	}
@@ -123,7 +123,7 @@ func (s *Service) openSecret(f dbsqlc.TotpFactor) ([]byte, error) {
 // ResealSecrets encrypts anew what the previous secret key encrypted, so that the
 // operator can drop that one. Secrets that can't be read don't keep it from the
 // others; they are in the error, by their accounts' ids.
-func (s *Service) ResealSecrets(ctx context.Context) error {
+func (s *SecondFactor) ResealSecrets(ctx context.Context) error {
 	sealer := s.o.TwoFactor.Sealer
 	if sealer == nil {
 		return nil
@@ -147,7 +147,7 @@ func (s *Service) ResealSecrets(ctx context.Context) error {
 	}
 }
 
-func (s *Service) reseal(ctx context.Context, sealer *seal.Keyring, f dbsqlc.TotpFactor) error {
+func (s *SecondFactor) reseal(ctx context.Context, sealer *seal.Keyring, f dbsqlc.TotpFactor) error {
 	secret, err := s.openSecret(f)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (s *Service) reseal(ctx context.Context, sealer *seal.Keyring, f dbsqlc.Tot
 
 // replaceRecoveryCodes voids the account's recovery codes and returns new ones,
 // of which only digests are stored.
-func (s *Service) replaceRecoveryCodes(ctx context.Context, tx pgx.Tx, userID int64) ([]string, error) {
+func (s *SecondFactor) replaceRecoveryCodes(ctx context.Context, tx pgx.Tx, userID int64) ([]string, error) {
 	if err := s.queries.DeleteRecoveryCodes(ctx, tx, userID); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
@@ -26,7 +25,7 @@ const (
 // was proved so far, which the challenge carries for openSessionTx. Whoever proves
 // the second factor calls that in the transaction that spends the code, so that a
 // code is spent if and only if a session exists.
-func (s *Service) challenge(ctx context.Context, row dbsqlc.User, first Method) (*Challenge, error) {
+func (s *SecondFactor) challenge(ctx context.Context, row dbsqlc.User, first Method) (*Challenge, error) {
 	on, err := s.queries.HasTOTP(ctx, s.o.DB.Direct(), row.ID)
 	if err != nil {
 		return nil, db.Translate(err)
@@ -52,7 +51,7 @@ func (s *Service) challenge(ctx context.Context, row dbsqlc.User, first Method) 
 // withoutTOTP closes the gap between challenge and the session: the new session
 // locks the account's row, which EnableTOTP locks too, so that either this sees
 // the factor or EnableTOTP sees, and ends, the session. It returns ErrBusy.
-func (s *Service) withoutTOTP(ctx context.Context, tx pgx.Tx, userID int64) error {
+func (s *SecondFactor) withoutTOTP(ctx context.Context, tx pgx.Tx, userID int64) error {
 	on, err := s.queries.HasTOTP(ctx, tx, userID)
 	if err == nil && on {
 		return ErrBusy
@@ -63,7 +62,7 @@ func (s *Service) withoutTOTP(ctx context.Context, tx pgx.Tx, userID int64) erro
 // VerifySecondFactor ends a sign-in that SignedIn.MFA began, with a TOTP or a
 // recovery code. It returns token.ErrChallenge, ErrTOTPInvalid,
 // throttle.ErrLimited or ErrInactive.
-func (s *Service) VerifySecondFactor(ctx context.Context, challenge, code string) (SignedIn, error) {
+func (s *SignIns) VerifySecondFactor(ctx context.Context, challenge, code string) (SignedIn, error) {
 	if err := s.readyToSign(ctx); err != nil {
 		return SignedIn{}, err
 	}
@@ -81,9 +80,9 @@ func (s *Service) VerifySecondFactor(ctx context.Context, challenge, code string
 		return SignedIn{}, ErrInactive
 	}
 	var signed SignedIn
-	err = s.prove(ctx, row.ID, code, func(ctx context.Context, tx pgx.Tx, second Method) error {
+	err = s.factor.prove(ctx, row.ID, code, func(ctx context.Context, tx pgx.Tx, second Method) error {
 		var err error
-		signed, err = s.openSessionTx(ctx, tx, row, Method(c.First), second)
+		signed, err = s.sessions.openSessionTx(ctx, tx, row, Method(c.First), second)
 		return err
 	})
 	if errors.Is(err, ErrInvalidCredentials) { // they changed since row was read
@@ -104,19 +103,9 @@ func secondFactorKey(userID int64) throttle.Key {
 	return throttle.Key{Limit: secondFactorTries, Subject: strconv.FormatInt(userID, 10)}
 }
 
-// endOtherSessions ends all of the account's sessions but the acting one.
-func (s *Service) endOtherSessions(ctx context.Context, tx pgx.Tx, userID int64) error {
-	kept, err := uuid.Parse(identity.FromContext(ctx).SessionID)
-	if err != nil {
-		kept = uuid.Nil // acting without a session: none is kept
-	}
-	_, err = s.queries.RevokeOtherSessions(ctx, tx, s.o.Now(), userID, kept)
-	return err
-}
-
 // demandSecondFactor marks an administrator without two-factor authentication
 // where it is required.
-func (s *Service) demandSecondFactor(ctx context.Context, p identity.Principal) (identity.Principal, error) {
+func (s *SecondFactor) demandSecondFactor(ctx context.Context, p identity.Principal) (identity.Principal, error) {
 	if !s.o.TwoFactor.RequiredForAdmin || p.Role != identity.Admin {
 		return p, nil
 	}

@@ -26,7 +26,7 @@ type Change struct {
 
 // Find returns an account to its holder or an ADMIN, and ErrNotFound to others. An
 // ADMIN's API token without scope admin gets ErrTokenScope for others' accounts.
-func (s *Service) Find(ctx context.Context, id int64) (User, error) {
+func (s *Users) Find(ctx context.Context, id int64) (User, error) {
 	if err := admit(identity.FromContext(ctx), id); err != nil {
 		return User{}, err
 	}
@@ -58,7 +58,7 @@ func administers(p identity.Principal) bool {
 // to change a role or who is active, its owner's included. It returns ErrNotFound,
 // also for somebody else's account, ErrTokenScope, ErrEmailTaken, ErrLastAdmin,
 // ErrReauthenticate, throttle.ErrLimited, or a validation fault keyed by field.
-func (s *Service) Update(ctx context.Context, id int64, c Change) (User, error) {
+func (s *Users) Update(ctx context.Context, id int64, c Change) (User, error) {
 	p := identity.FromContext(ctx)
 	if err := admit(p, id); err != nil {
 		return User{}, err
@@ -86,7 +86,7 @@ func (s *Service) Update(ctx context.Context, id int64, c Change) (User, error) 
 var errUncounted = errors.New("account: a change of one's own address is to be counted first")
 
 // update is Update without its limit; counted says that the change was counted.
-func (s *Service) update(ctx context.Context, id int64, c Change, counted bool) (dbsqlc.User, error) {
+func (s *Users) update(ctx context.Context, id int64, c Change, counted bool) (dbsqlc.User, error) {
 	p := identity.FromContext(ctx)
 	var row dbsqlc.User
 	err := s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
@@ -116,7 +116,7 @@ func movesOwn(p identity.Principal, old, next dbsqlc.User) bool {
 // SetRole gives the account with that e-mail address a role, on an operator's
 // word. It returns ErrNotFound, ErrLastAdmin when no active administrator would
 // be left, or a validation fault.
-func (s *Service) SetRole(ctx context.Context, email string, role identity.Role) (User, error) {
+func (s *Users) SetRole(ctx context.Context, email string, role identity.Role) (User, error) {
 	u, err := s.FindByEmail(ctx, email)
 	if err != nil {
 		return User{}, err
@@ -126,7 +126,7 @@ func (s *Service) SetRole(ctx context.Context, email string, role identity.Role)
 
 // Delete removes an account with everything that is its own: sessions, tokens, posts,
 // blogs, mails and files. It returns ErrNotFound or ErrLastAdmin.
-func (s *Service) Delete(ctx context.Context, id int64) error {
+func (s *Users) Delete(ctx context.Context, id int64) error {
 	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		if err := s.sparesAnAdmin(ctx, tx, id); err != nil {
 			return err
@@ -147,7 +147,7 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 // lockForChange locks the account. What could take an administrator away locks
 // all of them first, so that of two such changes at once the second sees the
 // first.
-func (s *Service) lockForChange(ctx context.Context, tx pgx.Tx, id int64, c Change) (dbsqlc.User, error) {
+func (s *Users) lockForChange(ctx context.Context, tx pgx.Tx, id int64, c Change) (dbsqlc.User, error) {
 	removes := c.Role != nil && *c.Role != identity.Admin || c.Active != nil && !*c.Active
 	if removes && administers(identity.FromContext(ctx)) {
 		if err := s.sparesAnAdmin(ctx, tx, id); err != nil {
@@ -159,7 +159,7 @@ func (s *Service) lockForChange(ctx context.Context, tx pgx.Tx, id int64, c Chan
 }
 
 // sparesAnAdmin returns ErrLastAdmin when the account is the only active ADMIN.
-func (s *Service) sparesAnAdmin(ctx context.Context, tx pgx.Tx, id int64) error {
+func (s *Users) sparesAnAdmin(ctx context.Context, tx pgx.Tx, id int64) error {
 	admins, err := s.queries.LockActiveAdmins(ctx, tx)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (c Change) apply(row dbsqlc.User) dbsqlc.User {
 
 // checkChange judges what c changes. What it leaves alone may have been written
 // under other rules.
-func (s *Service) checkChange(ctx context.Context, c Change, old, next dbsqlc.User) error {
+func (s *Users) checkChange(ctx context.Context, c Change, old, next dbsqlc.User) error {
 	details := NewUser{
 		FirstName: next.FirstName, LastName: next.LastName, Email: next.Email, Role: identity.Role(next.Role),
 	}.profileProblems()
@@ -219,13 +219,13 @@ func (s *Service) checkChange(ctx context.Context, c Change, old, next dbsqlc.Us
 		return err
 	}
 	if movesOwn(p, old, next) {
-		return s.RequireRecent(ctx)
+		return s.requireRecent(ctx)
 	}
 	return nil
 }
 
 // store writes next and does what follows from the differences.
-func (s *Service) store(ctx context.Context, tx pgx.Tx, old, next dbsqlc.User) (dbsqlc.User, error) {
+func (s *Users) store(ctx context.Context, tx pgx.Tx, old, next dbsqlc.User) (dbsqlc.User, error) {
 	moved := next.EmailKey != old.EmailKey
 	if moved {
 		next.EmailVerifiedAt = nil
@@ -251,7 +251,7 @@ func (s *Service) store(ctx context.Context, tx pgx.Tx, old, next dbsqlc.User) (
 // tellOfMove mails the old address what happened and the new one a link to verify
 // it. Either may be a stranger's, so what people do to their own accounts sends an
 // address only so many mails.
-func (s *Service) tellOfMove(ctx context.Context, tx pgx.Tx, old, row dbsqlc.User) error {
+func (s *Users) tellOfMove(ctx context.Context, tx pgx.Tx, old, row dbsqlc.User) error {
 	notify := func() error { return s.send(ctx, tx, old, mail.Message{Kind: mail.EmailChanged}) }
 	verify := func() error { return s.sendLink(ctx, tx, row, mail.VerifyEmail) }
 	if !movesOwn(identity.FromContext(ctx), old, row) {
@@ -268,7 +268,7 @@ func (s *Service) tellOfMove(ctx context.Context, tx pgx.Tx, old, row dbsqlc.Use
 
 // sendWithin sends unless the account's address got as many mails as the limit
 // allows.
-func (s *Service) sendWithin(ctx context.Context, tx pgx.Tx, l throttle.Limit, to dbsqlc.User, send func() error) error {
+func (s *Users) sendWithin(ctx context.Context, tx pgx.Tx, l throttle.Limit, to dbsqlc.User, send func() error) error {
 	err := s.limits.CountTx(ctx, tx, throttle.Key{Limit: l, Subject: emailSubject(to.Email)})
 	if errors.Is(err, throttle.ErrLimited) {
 		return nil
