@@ -2,6 +2,7 @@ package blob_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
