@@ -1,11 +1,13 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"encoding/hex"
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,7 +40,7 @@ const linkParameter = "link"
 
 // Uploads are the operations on files of the service at baseURL.
 func Uploads(s UploadService, baseURL string) Resource {
-	u := uploads{s: s, show: toUpload(baseURL)}
+	u := uploads{s: s, show: toUpload(baseURL), buffers: &sync.Pool{New: func() any { return bufio.NewReaderSize(nil, transferBuffer) }}}
 	return Resource{
 		Tag: "Uploads", Area: "Content",
 		Description: "Files of signed-in people: images, documents, texts. The type is found by looking at the content, and what a browser could run is never accepted.",
@@ -61,8 +63,9 @@ func Uploads(s UploadService, baseURL string) Resource {
 
 // uploads are the operations' dependencies.
 type uploads struct {
-	s    UploadService
-	show func(upload.Upload) Upload
+	s       UploadService
+	show    func(upload.Upload) Upload
+	buffers *sync.Pool // *bufio.Reader of transferBuffer bytes
 }
 
 type listUploadsInput struct {
