@@ -14,6 +14,10 @@ where name = @name and subject = @subject;
 -- name: ForgiveThrottle :exec
 delete from throttles where name = @name and subject = @subject;
 
+-- name: ForgiveThrottles :exec
+-- Those whose subject is in a range, by bytes.
+delete from throttles where name = @name and subject >= @first and subject < @beyond;
+
 -- name: SweepThrottles :execrows
 delete from throttles where forget_at < $1;
 

@@ -12,6 +12,16 @@ import (
 	"github.com/google/uuid"
 )
 
+const deleteOldRefreshTokens = `-- name: DeleteOldRefreshTokens :exec
+delete from refresh_tokens where session_id = $1 and generation < $2
+`
+
+// Deletes a session's tokens of generations before.
+func (q *Queries) DeleteOldRefreshTokens(ctx context.Context, db DBTX, sessionID uuid.UUID, generation int32) error {
+	_, err := db.Exec(ctx, deleteOldRefreshTokens, sessionID, generation)
+	return err
+}
+
 const deleteStaleSessions = `-- name: DeleteStaleSessions :execrows
 delete from auth_sessions where expires_at < $1::timestamptz or revoked_at < $1::timestamptz
 `
@@ -19,6 +29,69 @@ delete from auth_sessions where expires_at < $1::timestamptz or revoked_at < $1:
 // Sessions, and with them their refresh tokens, that ended before.
 func (q *Queries) DeleteStaleSessions(ctx context.Context, db DBTX, before time.Time) (int64, error) {
 	result, err := db.Exec(ctx, deleteStaleSessions, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const deleteSurplusSessions = `-- name: DeleteSurplusSessions :execrows
+delete from auth_sessions where id in (
+    select s.id from auth_sessions s
+    where s.user_id = $1 and (s.revoked_at is not null or s.expires_at <= $2::timestamptz)
+    order by s.created_at desc, s.id desc offset $3::int limit $4::int
+)
+`
+
+type DeleteSurplusSessionsParams struct {
+	UserID  int64
+	Now     time.Time
+	Kept    int32
+	MaxRows int32
+}
+
+// Deletes the account's sessions that ended, but for the newest; at most so many at a
+// time.
+func (q *Queries) DeleteSurplusSessions(ctx context.Context, db DBTX, arg DeleteSurplusSessionsParams) (int64, error) {
+	result, err := db.Exec(ctx, deleteSurplusSessions,
+		arg.UserID,
+		arg.Now,
+		arg.Kept,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const endSurplusSessions = `-- name: EndSurplusSessions :execrows
+update auth_sessions set revoked_at = $1::timestamptz
+where revoked_at is null and id in (
+    select s.id from auth_sessions s
+    where s.user_id = $2 and s.revoked_at is null and s.expires_at > $1 and s.id <> $3
+    order by s.created_at desc, s.id desc offset $4::int limit $5::int
+)
+`
+
+type EndSurplusSessionsParams struct {
+	Now     time.Time
+	UserID  int64
+	Kept    uuid.UUID
+	Others  int32
+	MaxRows int32
+}
+
+// Ends the account's sessions that hold, besides one, but for the newest; at most so
+// many at a time.
+func (q *Queries) EndSurplusSessions(ctx context.Context, db DBTX, arg EndSurplusSessionsParams) (int64, error) {
+	result, err := db.Exec(ctx, endSurplusSessions,
+		arg.Now,
+		arg.UserID,
+		arg.Kept,
+		arg.Others,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -92,7 +165,7 @@ const insertAuthSession = `-- name: InsertAuthSession :one
 insert into auth_sessions (id, user_id, created_at, expires_at, methods, authenticated_at, last_used_at, address, user_agent)
 select $1, u.id, $2, $3, $4, $2, $2, $5, $6 from users u
 where u.id = $7 and u.active and u.password_hash = $8
-for share of u
+for no key update of u
 returning id
 `
 
@@ -108,7 +181,8 @@ type InsertAuthSessionParams struct {
 }
 
 // Only for an account that is still active and still has the password that was
-// checked: the share lock waits for a change of either that is under way.
+// checked: the lock waits for a change of either that is under way, and lets one of
+// the account's sign-ins at a time count its sessions.
 func (q *Queries) InsertAuthSession(ctx context.Context, db DBTX, arg InsertAuthSessionParams) (uuid.UUID, error) {
 	row := db.QueryRow(ctx, insertAuthSession,
 		arg.ID,
@@ -284,20 +358,6 @@ func (q *Queries) RevokeUserSessions(ctx context.Context, db DBTX, now time.Time
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const signedInFrom = `-- name: SignedInFrom :one
-select exists (
-    select 1 from auth_sessions where user_id = $1 and address = $2 and created_at > $3
-)::bool
-`
-
-// Whether the account signed in from that address since.
-func (q *Queries) SignedInFrom(ctx context.Context, db DBTX, userID int64, address string, since time.Time) (bool, error) {
-	row := db.QueryRow(ctx, signedInFrom, userID, address, since)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
 }
 
 const signedInWith = `-- name: SignedInWith :one

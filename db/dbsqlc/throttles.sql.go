@@ -54,6 +54,16 @@ func (q *Queries) ForgiveThrottle(ctx context.Context, db DBTX, name string, sub
 	return err
 }
 
+const forgiveThrottles = `-- name: ForgiveThrottles :exec
+delete from throttles where name = $1 and subject >= $2 and subject < $3
+`
+
+// Those whose subject is in a range, by bytes.
+func (q *Queries) ForgiveThrottles(ctx context.Context, db DBTX, name string, first string, beyond string) error {
+	_, err := db.Exec(ctx, forgiveThrottles, name, first, beyond)
+	return err
+}
+
 const lockThrottle = `-- name: LockThrottle :one
 insert into throttles (name, subject, count, forget_at) values ($1, $2, 0, $3)
 on conflict (name, subject) do update set name = excluded.name

@@ -27,11 +27,12 @@ const (
 	tooMany       = "throttled"
 )
 
-// countRefusal counts a failure for keys and notes it, in one transaction, so that the
-// failure of an address that nobody has (userID 0), of which nothing is written, costs
-// as much. It returns what throttle.Service.Count returns; what that refuses is noted
-// like other attempts that are throttled.
-func (s *core) countRefusal(ctx context.Context, userID int64, reason string, keys ...throttle.Key) error {
+// countRefusal counts a failure for keys, and for each list of also that is not at its
+// limit, and notes it. It does so in one transaction, so that the failure of an address
+// that nobody has (userID 0), of which nothing is written, costs as much. It returns
+// what throttle.Service.Count returns for keys; what that refuses is noted like other
+// attempts that are throttled.
+func (s *core) countRefusal(ctx context.Context, userID int64, reason string, keys []throttle.Key, also ...[]throttle.Key) error {
 	var limited error // outlives the transaction, which must commit all the same
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		err := s.limits.CountTx(ctx, tx, keys...)
@@ -40,6 +41,11 @@ func (s *core) countRefusal(ctx context.Context, userID int64, reason string, ke
 		}
 		if err != nil || limited != nil {
 			return err
+		}
+		for _, list := range also {
+			if err := s.limits.CountTx(ctx, tx, list...); err != nil && !errors.Is(err, throttle.ErrLimited) {
+				return err
+			}
 		}
 		return noteRefusal(ctx, tx, userID, reason)
 	})

@@ -89,9 +89,9 @@ func (s *Service) Check(ctx context.Context, keys ...Key) error {
 	return limited(longest)
 }
 
-// Count counts one for each of keys. It returns ErrLimited, and counts nothing
-// for that key, when one was at its limit already; the one that reaches the limit
-// is still allowed.
+// Count counts one for each of keys. It returns ErrLimited, and counts nothing, when
+// one of them was at its limit already: what is refused must not use up a wider limit
+// that others share. The one that reaches a limit is still allowed.
 func (s *Service) Count(ctx context.Context, keys ...Key) error {
 	if len(keys) == 0 {
 		return nil
@@ -113,22 +113,25 @@ func (s *Service) Count(ctx context.Context, keys ...Key) error {
 // CountTx is Count in a transaction of the caller's: what is counted is undone
 // with it. It locks the keys until then.
 func (s *Service) CountTx(ctx context.Context, tx pgx.Tx, keys ...Key) error {
-	now := s.now()
+	now, keys := s.now(), inOrder(keys)
+	rows := make([]dbsqlc.Throttle, len(keys))
 	var longest time.Duration
-	for _, k := range inOrder(keys) {
-		row, err := s.queries.LockThrottle(ctx, tx, k.Limit.Name, k.Subject, now)
-		if err != nil {
+	for i, k := range keys {
+		var err error
+		if rows[i], err = s.queries.LockThrottle(ctx, tx, k.Limit.Name, k.Subject, now); err != nil {
 			return err
 		}
-		if left := k.Limit.remaining(row, now); left > 0 {
-			longest = max(longest, left)
-			continue
-		}
-		if err := s.queries.SetThrottle(ctx, tx, k.next(row, now)); err != nil {
+		longest = max(longest, k.Limit.remaining(rows[i], now))
+	}
+	if longest > 0 {
+		return limited(longest)
+	}
+	for i, k := range keys {
+		if err := s.queries.SetThrottle(ctx, tx, k.next(rows[i], now)); err != nil {
 			return err
 		}
 	}
-	return limited(longest)
+	return nil
 }
 
 // Pass forgets what was counted for keys, unless one is at its limit now, which
@@ -163,6 +166,13 @@ func (s *Service) Forgive(ctx context.Context, tx pgx.Tx, keys ...Key) error {
 		}
 	}
 	return nil
+}
+
+// ForgiveAll forgives every subject of a limit that begins with prefix, whose last
+// byte is less than 0xff.
+func (s *Service) ForgiveAll(ctx context.Context, tx pgx.Tx, l Limit, prefix string) error {
+	last := len(prefix) - 1
+	return s.queries.ForgiveThrottles(ctx, tx, l.Name, prefix, prefix[:last]+string(rune(prefix[last]+1)))
 }
 
 // Sweep deletes counts that mean nothing any more and returns how many.
