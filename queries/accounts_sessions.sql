@@ -84,23 +84,21 @@ where user_id = @user_id and id <> @kept and revoked_at is null and expires_at >
 -- Sessions, and with them their refresh tokens, that ended before.
 delete from auth_sessions where expires_at < @before::timestamptz or revoked_at < @before::timestamptz;
 
--- name: EndSurplusSessions :execrows
--- Ends the account's sessions that hold, besides one, but for the newest; at most so
--- many at a time.
-update auth_sessions set revoked_at = @now::timestamptz
-where revoked_at is null and id in (
-    select s.id from auth_sessions s
-    where s.user_id = @user_id and s.revoked_at is null and s.expires_at > @now and s.id <> @kept
-    order by s.created_at desc, s.id desc offset sqlc.arg('others')::int limit sqlc.arg('max_rows')::int
-);
-
--- name: DeleteSurplusSessions :execrows
--- Deletes the account's sessions that ended, but for the newest; at most so many at a
--- time.
+-- name: MakeRoomForSession :exec
+-- Ends the account's sessions that hold, besides one, but for the newest others, and
+-- deletes those that ended before, but for the newest; of each at most so many at a time.
+with ended as (
+    update auth_sessions set revoked_at = @now::timestamptz
+    where revoked_at is null and id in (
+        select s.id from auth_sessions s
+        where s.user_id = @user_id and s.revoked_at is null and s.expires_at > @now and s.id <> @kept
+        order by s.created_at desc, s.id desc offset sqlc.arg('others')::int limit sqlc.arg('max_rows')::int
+    )
+)
 delete from auth_sessions where id in (
     select s.id from auth_sessions s
-    where s.user_id = @user_id and (s.revoked_at is not null or s.expires_at <= @now::timestamptz)
-    order by s.created_at desc, s.id desc offset sqlc.arg('kept')::int limit sqlc.arg('max_rows')::int
+    where s.user_id = @user_id and (s.revoked_at is not null or s.expires_at <= @now)
+    order by s.created_at desc, s.id desc offset sqlc.arg('on_record')::int limit sqlc.arg('max_rows')::int
 );
 
 -- name: DeleteOldRefreshTokens :exec

@@ -35,69 +35,6 @@ func (q *Queries) DeleteStaleSessions(ctx context.Context, db DBTX, before time.
 	return result.RowsAffected(), nil
 }
 
-const deleteSurplusSessions = `-- name: DeleteSurplusSessions :execrows
-delete from auth_sessions where id in (
-    select s.id from auth_sessions s
-    where s.user_id = $1 and (s.revoked_at is not null or s.expires_at <= $2::timestamptz)
-    order by s.created_at desc, s.id desc offset $3::int limit $4::int
-)
-`
-
-type DeleteSurplusSessionsParams struct {
-	UserID  int64
-	Now     time.Time
-	Kept    int32
-	MaxRows int32
-}
-
-// Deletes the account's sessions that ended, but for the newest; at most so many at a
-// time.
-func (q *Queries) DeleteSurplusSessions(ctx context.Context, db DBTX, arg DeleteSurplusSessionsParams) (int64, error) {
-	result, err := db.Exec(ctx, deleteSurplusSessions,
-		arg.UserID,
-		arg.Now,
-		arg.Kept,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const endSurplusSessions = `-- name: EndSurplusSessions :execrows
-update auth_sessions set revoked_at = $1::timestamptz
-where revoked_at is null and id in (
-    select s.id from auth_sessions s
-    where s.user_id = $2 and s.revoked_at is null and s.expires_at > $1 and s.id <> $3
-    order by s.created_at desc, s.id desc offset $4::int limit $5::int
-)
-`
-
-type EndSurplusSessionsParams struct {
-	Now     time.Time
-	UserID  int64
-	Kept    uuid.UUID
-	Others  int32
-	MaxRows int32
-}
-
-// Ends the account's sessions that hold, besides one, but for the newest; at most so
-// many at a time.
-func (q *Queries) EndSurplusSessions(ctx context.Context, db DBTX, arg EndSurplusSessionsParams) (int64, error) {
-	result, err := db.Exec(ctx, endSurplusSessions,
-		arg.Now,
-		arg.UserID,
-		arg.Kept,
-		arg.Others,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const findAuthSession = `-- name: FindAuthSession :one
 select s.expires_at, s.revoked_at, s.authenticated_at, u.role, u.active
 from auth_sessions s join users u on u.id = s.user_id
@@ -320,6 +257,45 @@ func (q *Queries) LockRefreshFamily(ctx context.Context, db DBTX, tokenSha256 []
 	var id uuid.UUID
 	err := row.Scan(&id)
 	return id, err
+}
+
+const makeRoomForSession = `-- name: MakeRoomForSession :exec
+with ended as (
+    update auth_sessions set revoked_at = $2::timestamptz
+    where revoked_at is null and id in (
+        select s.id from auth_sessions s
+        where s.user_id = $1 and s.revoked_at is null and s.expires_at > $2 and s.id <> $5
+        order by s.created_at desc, s.id desc offset $6::int limit $4::int
+    )
+)
+delete from auth_sessions where id in (
+    select s.id from auth_sessions s
+    where s.user_id = $1 and (s.revoked_at is not null or s.expires_at <= $2)
+    order by s.created_at desc, s.id desc offset $3::int limit $4::int
+)
+`
+
+type MakeRoomForSessionParams struct {
+	UserID   int64
+	Now      time.Time
+	OnRecord int32
+	MaxRows  int32
+	Kept     uuid.UUID
+	Others   int32
+}
+
+// Ends the account's sessions that hold, besides one, but for the newest others, and
+// deletes those that ended before, but for the newest; of each at most so many at a time.
+func (q *Queries) MakeRoomForSession(ctx context.Context, db DBTX, arg MakeRoomForSessionParams) error {
+	_, err := db.Exec(ctx, makeRoomForSession,
+		arg.UserID,
+		arg.Now,
+		arg.OnRecord,
+		arg.MaxRows,
+		arg.Kept,
+		arg.Others,
+	)
+	return err
 }
 
 const revokeAuthSession = `-- name: RevokeAuthSession :execrows

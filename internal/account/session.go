@@ -144,7 +144,10 @@ func (s *Sessions) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User
 	if _, err := s.queries.InsertAuthSession(ctx, tx, session); err != nil {
 		return SignedIn{}, db.NotFound(err, ErrInvalidCredentials)
 	}
-	if err := s.makeRoom(ctx, tx, row.ID, sid); err != nil {
+	err = s.queries.MakeRoomForSession(ctx, tx, dbsqlc.MakeRoomForSessionParams{
+		Now: now, UserID: row.ID, Kept: sid, Others: MaxSessions - 1, OnRecord: maxPlaces - MaxSessions, MaxRows: maxSurplus,
+	})
+	if err != nil {
 		return SignedIn{}, err
 	}
 	if err := s.rememberHome(ctx, tx, row.ID); err != nil {
@@ -155,22 +158,6 @@ func (s *Sessions) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User
 		err = s.notify(ctx, tx, row, mail.Message{Kind: mail.NewSignIn})
 	}
 	return signed, err
-}
-
-// makeRoom ends the account's sessions but for kept and the newest others, and deletes
-// those that ended but for the newest.
-func (s *Sessions) makeRoom(ctx context.Context, tx pgx.Tx, userID int64, kept uuid.UUID) error {
-	now := s.o.Now()
-	_, err := s.queries.EndSurplusSessions(ctx, tx, dbsqlc.EndSurplusSessionsParams{
-		Now: now, UserID: userID, Kept: kept, Others: MaxSessions - 1, MaxRows: maxSurplus,
-	})
-	if err != nil {
-		return err
-	}
-	_, err = s.queries.DeleteSurplusSessions(ctx, tx, dbsqlc.DeleteSurplusSessionsParams{
-		UserID: userID, Now: now, Kept: maxPlaces - MaxSessions, MaxRows: maxSurplus,
-	})
-	return err
 }
 
 // giveTokens stores a session's next refresh token, of that generation, and signs

@@ -73,37 +73,51 @@ func (s *SignIns) SignIn(ctx context.Context, email, password string) (SignedIn,
 	if err := s.readyToSign(ctx); err != nil {
 		return SignedIn{}, err
 	}
-	row, err := s.findByEmail(ctx, email)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return SignedIn{}, db.Translate(err)
-	}
-	atHome, err := s.isHome(ctx, row.ID)
+	row, try, right, err := s.checkPassword(ctx, email, password)
 	if err != nil {
 		return SignedIn{}, err
 	}
-	try := attemptOf(ctx, email, atHome)
-	if err := s.limits.Check(ctx, slices.Concat(try.gate, try.right)...); err != nil {
-		if errors.Is(err, throttle.ErrLimited) {
-			err = errors.Join(err, s.noteThrottled(ctx, row.ID))
-		}
-		return SignedIn{}, err
-	}
-	hash := row.PasswordHash
-	unknown := hash == "" // no such account, or one that has no password
-	if unknown {
-		hash = s.hasher.decoy
-	}
-	matches, err := s.hasher.verify(ctx, password, hash, payersOf(ctx, email))
-	if err != nil {
-		return SignedIn{}, err
-	}
-	if !matches || unknown {
+	if !right {
 		return SignedIn{}, s.failed(ctx, row.ID, try)
 	}
 	if err := s.pass(ctx, try.streaks(), try.right); err != nil {
 		return SignedIn{}, err
 	}
 	return s.firstFactorPassed(ctx, row, ByPassword)
+}
+
+// checkPassword returns the account with that address, the zero value where there is
+// none, the keys of this attempt, and whether the password is right. All of it happens
+// in one of the places for hashes, so that a flood waits, or is refused, before it
+// takes the database's time. It returns throttle.ErrLimited or ErrBusy.
+func (s *SignIns) checkPassword(ctx context.Context, email, password string) (dbsqlc.User, attempt, bool, error) {
+	place, err := s.hasher.enter(ctx, payersOf(ctx, email))
+	if err != nil {
+		return dbsqlc.User{}, attempt{}, false, err
+	}
+	defer place.leave()
+	row, err := s.findByEmail(ctx, email)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return row, attempt{}, false, db.Translate(err)
+	}
+	atHome, err := s.isHome(ctx, row.ID)
+	if err != nil {
+		return row, attempt{}, false, err
+	}
+	try := attemptOf(ctx, email, atHome)
+	if err := s.limits.Check(ctx, slices.Concat(try.gate, try.right)...); err != nil {
+		if errors.Is(err, throttle.ErrLimited) {
+			err = errors.Join(err, s.noteThrottled(ctx, row.ID))
+		}
+		return row, try, false, err
+	}
+	hash := row.PasswordHash
+	unknown := hash == "" // no such account, or one that has no password
+	if unknown {
+		hash = s.hasher.decoy
+	}
+	matches, err := place.verify(password, hash)
+	return row, try, matches && !unknown, err
 }
 
 // failed counts an attempt that failed and returns its answer. Of attempts at once

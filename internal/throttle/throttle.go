@@ -74,17 +74,23 @@ func New(o Options) (*Service, error) {
 
 // Check returns ErrLimited when any of keys is at its limit. It counts nothing.
 func (s *Service) Check(ctx context.Context, keys ...Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	limits := make(map[[2]string]Limit, len(keys))
+	names, subjects := make([]string, len(keys)), make([]string, len(keys))
+	for i, k := range keys {
+		names[i], subjects[i] = k.Limit.Name, k.Subject
+		limits[[2]string{k.Limit.Name, k.Subject}] = k.Limit
+	}
 	now := s.now()
+	rows, err := s.queries.FindThrottles(ctx, s.db.Direct(), names, subjects)
+	if err != nil {
+		return db.Translate(err)
+	}
 	var longest time.Duration
-	for _, k := range keys {
-		row, err := s.queries.FindThrottle(ctx, s.db.Direct(), k.Limit.Name, k.Subject)
-		if errors.Is(err, pgx.ErrNoRows) {
-			continue
-		}
-		if err != nil {
-			return db.Translate(err)
-		}
-		longest = max(longest, k.Limit.remaining(row, now))
+	for _, row := range rows {
+		longest = max(longest, limits[[2]string{row.Name, row.Subject}].remaining(row, now))
 	}
 	return limited(longest)
 }
