@@ -38,8 +38,9 @@ const (
 	saltLength = 16
 	keyLength  = 32
 	// waitingPerHash sign-ins may wait for each hash under way; of more, the
-	// greediest are refused.
-	waitingPerHash = 32
+	// greediest are refused. They are many more than are answered in maxHashWait: who
+	// waits costs little, and who is refused at once comes back at once.
+	waitingPerHash = 96
 	// maxHashWait is the longest that a sign-in waits for its hash.
 	maxHashWait = 2 * time.Second
 )
