@@ -62,7 +62,7 @@ func (f fixture) twentyAtOnce(t *testing.T, round int, token string) []account.S
 	return answered
 }
 
-func TestOfTwentyParallelRefreshesNeverTwoSucceedWithoutGraceIn500Rounds(t *testing.T) {
+func TestCase10OfTwentyParallelRefreshesNeverTwoSucceedWithoutGraceIn500Rounds(t *testing.T) {
 	t.Parallel()
 	f := skewed(t, 4*time.Second, 0)
 	f.rounds(t, func(t *testing.T, round int, s account.SignedIn) {
@@ -80,7 +80,7 @@ func TestOfTwentyParallelRefreshesNeverTwoSucceedWithoutGraceIn500Rounds(t *test
 
 // With grace, each of the twenty may be the client's, so all are answered; then the
 // branch that is used first lives, until another one is used, which ends both.
-func TestOfTwentyParallelRefreshesWithGraceOneBranchLivesIn500Rounds(t *testing.T) {
+func TestCase10OfTwentyParallelRefreshesWithGraceOneBranchLivesIn500Rounds(t *testing.T) {
 	t.Parallel()
 	f := skewed(t, 4*time.Second, account.MaxRefreshGrace)
 	f.rounds(t, func(t *testing.T, round int, s account.SignedIn) {
