@@ -82,7 +82,12 @@ func widened(l throttle.Limit) throttle.Limit {
 // perAddress limits what anonymous clients do; a caller without an address, such
 // as a command, is not limited.
 func (s *core) perAddress(ctx context.Context, l throttle.Limit) error {
-	return s.limits.Count(ctx, byNetwork(ctx, l, "")...)
+	keys := byNetwork(ctx, l, "")
+	// First without a write, which whoever is over the limit must not cause again and again.
+	if err := s.limits.Check(ctx, keys...); err != nil {
+		return err
+	}
+	return s.limits.Count(ctx, keys...)
 }
 
 // payersOf are to whom the hash of a password is charged: the account with that

@@ -86,6 +86,40 @@ func TestOneNetworkAloneDoesNotCloseItsSlash48(t *testing.T) {
 	}
 }
 
+// Whoever is refused writes nothing, from however many networks they come: neither
+// counts nor, but for one a minute, notes in the audit log.
+func TestWhatIsRefusedFromManyNetworksFillsNoTable(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ada := f.create(t, "ada@example.com", nil)
+	try := func(n int, want error) {
+		t.Helper()
+		if _, err := f.SignIn(from(t, inOneSite(n)), ada.Email, password); !errors.Is(err, want) {
+			t.Fatalf("number %d: %v, want %v", n, err, want)
+		}
+	}
+	try(1, nil)
+	if err := f.RequestPasswordReset(from(t, inOneSite(1)), ada.Email); err != nil {
+		t.Fatal(err)
+	}
+	f.fail(t, from(t, inOneSite(2)), ada.Email, 1)
+	f.counted(t, "sign_in.address.wide", 200)
+	f.counted(t, "forgot.address.wide", 120)
+	counts, notes := f.rows(t, "throttles"), f.rows(t, "audit_pending")
+	for n := range 50 {
+		try(100+n, throttle.ErrLimited)
+		if err := f.RequestPasswordReset(from(t, inOneSite(100+n)), ada.Email); !errors.Is(err, throttle.ErrLimited) {
+			t.Fatal(err)
+		}
+	}
+	if n := f.rows(t, "throttles") - counts; n != 0 {
+		t.Errorf("%d counts more", n)
+	}
+	if n := f.rows(t, "audit_pending") - notes; n != 1 {
+		t.Errorf("%d notes more, want one", n)
+	}
+}
+
 func TestAHashIsChargedToTheSlash48Too(t *testing.T) {
 	t.Parallel()
 	common := func(a, b string) (both []string) {

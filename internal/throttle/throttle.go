@@ -102,18 +102,9 @@ func (s *Service) Count(ctx context.Context, keys ...Key) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	var refused error // outlives the transaction, which must commit all the same
-	err := s.db.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		err := s.CountTx(ctx, tx, keys...)
-		if errors.Is(err, ErrLimited) {
-			refused, err = err, nil
-		}
-		return err
+	return s.db.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		return s.CountTx(ctx, tx, keys...)
 	})
-	if err != nil {
-		return err
-	}
-	return refused
 }
 
 // CountTx is Count in a transaction of the caller's: what is counted is undone

@@ -197,6 +197,10 @@ func TestWhatIsRefusedUsesUpNoOtherLimit(t *testing.T) {
 	if wait(t, f.Count(t.Context(), throttle.Key{Limit: window, Subject: "another"}, shared)) != time.Hour {
 		t.Error("the shared limit did not hold")
 	}
+	var rows int
+	if err := f.db.Direct().QueryRow(t.Context(), `select count(*) from throttles`).Scan(&rows); err != nil || rows != 3 {
+		t.Errorf("%d rows (%v), want those of what was counted", rows, err)
+	}
 }
 
 func TestAllSubjectsThatBeginAlikeAreForgiven(t *testing.T) {
