@@ -138,7 +138,7 @@ func TestCase14And15FailuresAreLimitedWhateverTheClientClaims(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
 	p.add(t, "ada@example.com", identity.User)
-	p.exec(t, `delete from auth_sessions`)
+	p.exec(t, `delete from sign_in_networks`)
 	claim := 0
 	spoof := func(r *http.Request) {
 		claim++

@@ -23,6 +23,19 @@ var limits = calls{
 	"renew-recovery-codes": func(t *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: aNewcomer, credentials: w.enrolled(t).credentials, body: codeBody("no such code")})
 	},
+	"refresh-session": func(t *testing.T, w *world, call func(request) answer) {
+		p := w.newcomer(t)
+		w.signIn(t, p)
+		var next struct {
+			Data struct {
+				Token string `json:"refresh_token"`
+			}
+		}
+		w.must(t, "POST", "/api/auth/refresh", nil, map[string]string{"refresh_token": p.refresh}).into(t, &next)
+		w.after(t, "refresh.session", 300, func() {
+			call(request{name: "too many", caller: callerNobody, body: fmt.Appendf(nil, `{"refresh_token":%q}`, next.Data.Token)})
+		})
+	},
 	"verify-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: callerNobody, body: secondStep(w.firstStep(t, w.enrolled(t)), "no such code")})
 	},

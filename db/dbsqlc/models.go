@@ -403,6 +403,12 @@ type SessionHead struct {
 	Stale         bool
 }
 
+type SignInNetwork struct {
+	UserID  int64
+	Network netip.Prefix
+	SeenAt  time.Time
+}
+
 type SigningKey struct {
 	Kid string
 	// SubjectPublicKeyInfo, DER

@@ -166,12 +166,15 @@ func (s *Service) Sweep(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	before := s.core.o.Now().Add(-keepEnded)
-	var sessions, tokens, links, waiting int64
+	var sessions, homes, tokens, links, waiting int64
 	err = s.core.o.DB.InTx(ctx, identity.Step(ctx, "accounts"), func(ctx context.Context, tx pgx.Tx) error {
 		if sessions, err = s.core.queries.DeleteStaleSessions(ctx, tx, before); err != nil {
 			return err
 		}
 		if tokens, err = s.core.queries.DeleteStaleAPITokens(ctx, tx, before); err != nil {
+			return err
+		}
+		if homes, err = s.core.queries.DeleteStaleNetworks(ctx, tx, s.core.o.Now().Add(-home)); err != nil {
 			return err
 		}
 		if links, err = s.core.queries.DeleteStaleMailTokens(ctx, tx, before); err != nil {
@@ -180,5 +183,5 @@ func (s *Service) Sweep(ctx context.Context) (int, error) {
 		waiting, err = s.Identities.sweepOAuth(ctx, tx)
 		return err
 	})
-	return counts + int(sessions+tokens+links+waiting), err
+	return counts + int(sessions+homes+tokens+links+waiting), err
 }

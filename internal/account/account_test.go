@@ -100,6 +100,16 @@ func (f fixture) exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
+// rows is how many rows a table has.
+func (f fixture) rows(t *testing.T, table string) int {
+	t.Helper()
+	var n int
+	if err := f.db.Direct().QueryRow(t.Context(), "select count(*) from "+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // asOwner does what the application's role may not do.
 func (f fixture) asOwner(t *testing.T, sql string) {
 	t.Helper()

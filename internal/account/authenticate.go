@@ -25,6 +25,8 @@ type Authenticator struct {
 	factor *SecondFactor
 	// rates are of API tokens, by their ids.
 	rates *throttle.Rates
+	// foreign are the tokens whose use from elsewhere the audit log has, this minute.
+	foreign oncePerMinute
 }
 
 // Authenticate returns the principal of an access token or an API token. It reads the
@@ -119,7 +121,7 @@ type tokenRefusal struct {
 // token.
 func (s *Authenticator) noteForeign(ctx context.Context, p identity.Principal) error {
 	id := strconv.FormatInt(p.TokenID, 10)
-	if !s.throttled.first(who{network: "token " + id, known: true}, s.o.Now()) {
+	if !s.foreign.first(who{token: p.TokenID}, s.o.Now()) {
 		return nil
 	}
 	s.o.Logger.WarnContext(ctx, "an API token was sent from a network where it may not be used", "token", p.TokenID, "address", p.Address)

@@ -56,10 +56,14 @@ func (s *core) findByEmail(ctx context.Context, email string) (dbsqlc.User, erro
 	return s.queries.FindUserByEmailKey(ctx, s.o.DB.Direct(), key)
 }
 
-// pass clears streaks, unless one has reached its limit meanwhile.
-func (s *core) pass(ctx context.Context, streaks ...throttle.Key) error {
+// pass clears streaks and counts a success, unless one of all these has reached its
+// limit meanwhile.
+func (s *core) pass(ctx context.Context, streaks, right []throttle.Key) error {
 	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		return s.limits.Pass(ctx, tx, streaks...)
+		if err := s.limits.Pass(ctx, tx, streaks...); err != nil {
+			return err
+		}
+		return s.limits.CountTx(ctx, tx, right...)
 	})
 }
 

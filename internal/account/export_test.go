@@ -3,6 +3,8 @@ package account
 import (
 	"context"
 	"sync"
+
+	"github.com/waypost/waypost/internal/fairqueue"
 )
 
 // BlockHashing lets every password hash begin and none end until release is called.
@@ -39,6 +41,14 @@ func (r *recordingPlaces) Enter(ctx context.Context, payers ...string) (func(), 
 	r.list = append(r.list, payers)
 	return r.places.Enter(ctx, payers...)
 }
+
+// RefuseHashes lets no more passwords be hashed, as if the queue were full. It is
+// called while the service is not used.
+func (s *Service) RefuseHashes() { s.core.hasher.places = noPlaces{} }
+
+type noPlaces struct{}
+
+func (noPlaces) Enter(context.Context, ...string) (func(), error) { return nil, fairqueue.ErrBusy }
 
 // Payers are those of a hash for an e-mail address, asked for from ctx.
 var Payers = payersOf

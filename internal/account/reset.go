@@ -9,7 +9,6 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/throttle"
 )
 
 // ResetPassword spends the secret of a mailed link, sets the account's password
@@ -64,7 +63,11 @@ func (s *Passwords) recover(ctx context.Context, tx pgx.Tx, row dbsqlc.User, has
 			return err
 		}
 	}
-	if err := s.limits.Forgive(ctx, tx, throttle.Key{Limit: signInOfAccount, Subject: emailSubject(row.Email)}); err != nil {
+	if err := s.forgiveSignIns(ctx, tx, row.Email); err != nil {
+		return err
+	}
+	// The neighbours' failures must not keep out who has just proved who they are.
+	if err := s.rememberHome(ctx, tx, row.ID); err != nil {
 		return err
 	}
 	return s.passwordChanged(ctx, tx, row)

@@ -11,7 +11,6 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/text"
-	"github.com/waypost/waypost/internal/throttle"
 )
 
 // Passwords changes passwords: by their owner, by a link, by an operator.
@@ -47,7 +46,7 @@ func (s *Passwords) SetPassword(ctx context.Context, email, password string) err
 		if err := s.queries.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {
 			return err
 		}
-		return s.limits.Forgive(ctx, tx, throttle.Key{Limit: signInOfAccount, Subject: emailSubject(row.Email)})
+		return s.forgiveSignIns(ctx, tx, row.Email)
 	})
 }
 
