@@ -40,6 +40,7 @@ const (
 const (
 	orderRegister = -90 + iota
 	orderMemberSignIn
+	orderChangeEmail
 	orderChangePassword
 	orderSetupTOTP
 	orderEnableTOTP

@@ -89,8 +89,11 @@ func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Con
 func isAnonymous(r *http.Request) bool { return len(r.Header.Values("Authorization")) == 0 }
 
 // cacheControl is of answers that everybody gets, or only who signed in. A failure says
-// no-store instead.
+// no-store instead, and so does what is no question.
 func cacheControl(r *http.Request) string {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return "no-store"
+	}
 	if isAnonymous(r) {
 		return "public, max-age=60"
 	}

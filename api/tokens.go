@@ -15,7 +15,8 @@ import (
 )
 
 // TokenService keeps the acting account's API tokens. CreateAPIToken returns
-// account.ErrReauthenticate, account.ErrManyAPITokens or a validation fault,
+// account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrManyAPITokens or a
+// validation fault,
 // RevokeAPIToken account.ErrNoAPIToken.
 type TokenService interface {
 	CreateAPIToken(ctx context.Context, n account.NewAPIToken) (account.APIToken, string, error)
@@ -120,9 +121,9 @@ func registerTokenChanges(a huma.API, s TokenService) {
 		Summary:     "Create an API token",
 		Description: "For bots: send the token as `Authorization: Bearer wp_...`. The secret is only in this answer, because only its hash is stored. " +
 			"The token acts as you, within your role at the time of each request and within its scopes: `read` for operations that change nothing, " +
-			"`write` for operations that change something, and in addition `admin` for operations that only an ADMIN may call, for other people's accounts, and to change anybody's role or `active`. Needs a sign-in within the last 15 minutes.",
+			"`write` for operations that change something, and in addition `admin` for operations that only an ADMIN may call, for other people's accounts, and to change anybody's role or `active`. Needs a sign-in within the last 15 minutes, and a verified e-mail address.",
 		DefaultStatus: http.StatusCreated,
-	}, inPerson(), account.ErrReauthenticate, account.ErrManyAPITokens), export.Variant{
+	}, inPerson(), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrManyAPITokens), export.Variant{
 		Body:    map[string]any{"expires_at": nil}, // that of the example will have passed one day
 		Capture: map[string]string{"apiTokenId": "/data/id"},
 	}), func(ctx context.Context, in *struct{ Body model.Request[NewAPIToken] }) (*newTokenOutput, error) {

@@ -54,7 +54,7 @@ type Tokens struct{ *core }
 
 // CreateAPIToken makes an API token of the acting account, which must have signed
 // in of late, and returns its secret, this once. It returns ErrReauthenticate,
-// ErrManyAPITokens, or a validation fault keyed by field.
+// ErrEmailUnverified, ErrManyAPITokens, or a validation fault keyed by field.
 func (s *Tokens) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, string, error) {
 	p := identity.FromContext(ctx)
 	if err := s.checkAPIToken(n, p.Role); err != nil {
@@ -72,6 +72,9 @@ func (s *Tokens) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, s
 		owner, err := s.queries.LockUser(ctx, tx, p.UserID) // so that the count holds
 		if err != nil {
 			return db.NotFound(err, ErrSessionRevoked)
+		}
+		if owner.EmailVerifiedAt == nil {
+			return ErrEmailUnverified
 		}
 		count, err := s.queries.CountAPITokens(ctx, tx, p.UserID)
 		if err != nil {
