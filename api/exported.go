@@ -113,7 +113,7 @@ func exportedSignIns() []export.Variant {
 			Capture: map[string]string{memberToken: "/data/access_token"},
 		},
 		{
-			Name: "member-first-step", Summary: "Sign in as the new account, first step", Order: orderMemberFirstStep,
+			Name: "member-first-step", Summary: "Sign in as the new account, first step", Order: orderMemberFirstStep, Optional: true,
 			Body:    map[string]any{"email": "{{memberEmail}}", "password": memberNewPassword},
 			Capture: map[string]string{"mfaToken": "/data/mfa_token"},
 		},
