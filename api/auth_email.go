@@ -55,7 +55,7 @@ func registerEmailChanges(a huma.API, s EmailService) {
 		Summary:     "Confirm another e-mail address",
 		Description: "Spends the code of a link that was mailed to the address that you asked for, and gives it to the account. " +
 			"If the former address was verified, it gets a link that takes the change back, and nobody else can have it for seven days.",
-	}, s.ConfirmEmail, "This is your address now.")
+	}, func(ctx context.Context, token string) error { return s.ConfirmEmail(ctx, token) }, "This is your address now.")
 
 	registerEmailCode(a, huma.Operation{
 		OperationID: "undo-email-change",
@@ -63,7 +63,7 @@ func registerEmailChanges(a huma.API, s EmailService) {
 		Summary:     "Take a change of the e-mail address back",
 		Description: "Spends the code of a link that was mailed to the former address, within seven days of the change: restores that address, " +
 			"ends all sessions and API tokens, voids the password, removes identities and a second factor that were added lately, and mails a link to choose a new password.",
-	}, s.UndoEmail, "The former address is restored, and everything was signed out. A mail with a link to choose a new password is on its way.")
+	}, func(ctx context.Context, token string) error { return s.UndoEmail(ctx, token) }, "The former address is restored, and everything was signed out. A mail with a link to choose a new password is on its way.")
 }
 
 // registerEmailCode adds an operation that spends a mailed code, which is all it needs.

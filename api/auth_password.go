@@ -39,7 +39,7 @@ type Registration struct {
 type EmailVerification struct {
 	Token       string `json:"token" model:"required,min=1,max=200" doc:"The code from the mailed link." example:"wpml_b3BhcXVl"`
 	Password    string `json:"password" model:"min=1,max=128" doc:"The account's password, unless you are signed in to it: everything stays as it is." example:"correct horse battery staple"`
-	NewPassword string `json:"new_password" model:"min=8,max=128" doc:"A new password instead of the account's: everything older ends. Passwords that attackers try first are refused."`
+	NewPassword string `json:"new_password" model:"min=8,max=128,alternative" doc:"A new password instead of the account's: everything older ends. Passwords that attackers try first are refused." example:"a newer horse battery staple"`
 }
 
 // VerificationRequest is the body that asks for another link.
