@@ -13,7 +13,7 @@ import (
 
 // EmailService lets people change their own addresses. RequestEmailChange returns
 // account.ErrReauthenticate, throttle.ErrLimited or a validation fault, ConfirmEmail
-// and UndoEmail account.ErrLinkInvalid or account.ErrEmailTaken.
+// and UndoEmail account.ErrLinkInvalid, ConfirmEmail also account.ErrEmailTaken.
 type EmailService interface {
 	RequestEmailChange(ctx context.Context, email string) error
 	ConfirmEmail(ctx context.Context, token string) error
@@ -55,7 +55,7 @@ func registerEmailChanges(a huma.API, s EmailService) {
 		Summary:     "Confirm another e-mail address",
 		Description: "Spends the code of a link that was mailed to the address that you asked for, and gives it to the account. " +
 			"If the former address was verified, it gets a link that takes the change back, and nobody else can have it for seven days.",
-	}, func(ctx context.Context, token string) error { return s.ConfirmEmail(ctx, token) }, "This is your address now.")
+	}, func(ctx context.Context, token string) error { return s.ConfirmEmail(ctx, token) }, "This is your address now.", account.ErrLinkInvalid, account.ErrEmailTaken)
 
 	registerEmailCode(a, huma.Operation{
 		OperationID: "undo-email-change",
@@ -63,13 +63,13 @@ func registerEmailChanges(a huma.API, s EmailService) {
 		Summary:     "Take a change of the e-mail address back",
 		Description: "Spends the code of a link that was mailed to the former address, within seven days of the change: restores that address, " +
 			"ends all sessions and API tokens, voids the password, removes identities and a second factor that were added lately, and mails a link to choose a new password.",
-	}, func(ctx context.Context, token string) error { return s.UndoEmail(ctx, token) }, "The former address is restored, and everything was signed out. A mail with a link to choose a new password is on its way.")
+	}, func(ctx context.Context, token string) error { return s.UndoEmail(ctx, token) }, "The former address is restored, and everything was signed out. A mail with a link to choose a new password is on its way.", account.ErrLinkInvalid)
 }
 
 // registerEmailCode adds an operation that spends a mailed code, which is all it needs.
-func registerEmailCode(a huma.API, op huma.Operation, spend func(ctx context.Context, token string) error, message string) {
+func registerEmailCode(a huma.API, op huma.Operation, spend func(ctx context.Context, token string) error, message string, fails ...error) {
 	op.Method = http.MethodPost
-	huma.Register(a, exportedWithMail(access(op, public(), account.ErrLinkInvalid, account.ErrEmailTaken)), func(ctx context.Context, in *struct {
+	huma.Register(a, exportedWithMail(access(op, public(), fails...)), func(ctx context.Context, in *struct {
 		Body model.Request[EmailCode]
 	}) (*doneOutput, error) {
 		if err := spend(ctx, in.Body.Value().Token); err != nil {

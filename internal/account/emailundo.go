@@ -22,8 +22,7 @@ func (s *EmailChanges) CheckUndoEmailLink(ctx context.Context, secret string) er
 // thief. So it ends everything by which a thief could come back: all sessions and API
 // tokens, the password, links that were mailed, and identities and a second factor that
 // were added since the sign-in that asked for the change. The restored address gets a
-// link to choose a new password. It returns ErrLinkInvalid, or ErrEmailTaken when
-// somebody else has the address all the same.
+// link to choose a new password. It returns ErrLinkInvalid.
 func (s *EmailChanges) UndoEmail(ctx context.Context, secret string) error {
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		id, err := s.queries.PeekEmailUndo(ctx, tx, digest(secret), s.o.Now())
@@ -50,8 +49,8 @@ func (s *EmailChanges) UndoEmail(ctx context.Context, secret string) error {
 		}
 		return s.tellOfUndo(ctx, tx, was, c)
 	})
-	if db.Violates(err, "users_email_key") {
-		return ErrEmailTaken.Because(err)
+	if db.Violates(err, "users_email_key") { // to a faster clock it was over, and somebody took the address
+		return ErrLinkInvalid.Because(err)
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Accounts is what the pages behind mailed links need. What spends a link and the checks
-// return account.ErrLinkInvalid; ConfirmEmail and UndoEmail also account.ErrEmailTaken;
+// return account.ErrLinkInvalid; ConfirmEmail also account.ErrEmailTaken;
 // VerifyEmail and ResetPassword also account.ErrBusy and validation faults keyed by
 // new_password and password, VerifyEmail account.ErrPasswordRequired,
 // account.ErrInvalidCredentials and throttle.ErrLimited; the requests return
