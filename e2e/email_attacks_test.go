@@ -107,7 +107,7 @@ func TestAttackersFillNobodysMailboxAndLearnNothingByAskingForAddresses(t *testi
 	const member, stranger = "member@example.com", "stranger@example.com"
 	s.verified(t, member)
 	before := len(s.sink.Mails(member))
-	for n := range 3 {
+	for n := range 2 {
 		email := fmt.Sprintf("eve-%d@example.com", n)
 		eve := s.verified(t, email)
 		var me struct{ Data struct{ ID jsonNumber } }
