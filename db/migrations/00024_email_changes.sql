@@ -57,6 +57,8 @@ create trigger users_email_reserved_new after insert on users for each row execu
 create trigger users_email_reserved after update of email_key on users
     for each row when (old.email_key <> new.email_key) execute function users_email_reserved();
 
+select set_config('waypost.actor_type', 'system', true), set_config('waypost.action', 'system:migration 24', true);
+
 -- Operators and administrators alone make administrators, and dev made dev's accounts.
 -- Those need no proof from now on; those from before have theirs by this. An invitation
 -- that was not used yet is none.
