@@ -3,7 +3,6 @@ package blobtest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -145,43 +144,4 @@ func (b *Breaking) Read(p []byte) (int, error) {
 	}
 	b.After -= n
 	return n, nil
-}
-
-// Faulty is a store whose methods fail with what Before returns for them, before
-// they do anything. Method is the name of the method, such as "Put".
-type Faulty struct {
-	blob.Store
-	Before func(method, key string) error
-}
-
-// Put fails, or is the store's.
-func (f Faulty) Put(ctx context.Context, key, contentType string, r io.Reader) (int64, error) {
-	if err := f.Before("Put", key); err != nil {
-		return 0, err
-	}
-	return f.Store.Put(ctx, key, contentType, r)
-}
-
-// Open fails, or is the store's.
-func (f Faulty) Open(ctx context.Context, key string) (blob.Object, error) {
-	if err := f.Before("Open", key); err != nil {
-		return nil, err
-	}
-	return f.Store.Open(ctx, key)
-}
-
-// Move fails, or is the store's.
-func (f Faulty) Move(ctx context.Context, from, to string) error {
-	if err := f.Before("Move", from); err != nil {
-		return err
-	}
-	return f.Store.Move(ctx, from, to)
-}
-
-// Delete fails, or is the store's.
-func (f Faulty) Delete(ctx context.Context, key string) error {
-	if err := f.Before("Delete", key); err != nil {
-		return err
-	}
-	return f.Store.Delete(ctx, key)
 }
