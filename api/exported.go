@@ -115,7 +115,7 @@ func exportedSignIns() []export.Variant {
 		{
 			Name: "member-first-step", Summary: "Sign in as the new account, first step", Order: orderMemberFirstStep, Optional: true,
 			Body:    map[string]any{"email": "{{memberEmail}}", "password": memberNewPassword},
-			Capture: map[string]string{"mfaToken": "/data/mfa_token"},
+			Capture: map[string]string{"mfaToken": "/data/mfa_token", memberToken: "/data/access_token"},
 		},
 	}
 }

@@ -127,7 +127,7 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		Description:   "Needs the password and a code, and voids the recovery codes. Administrators can't turn it off where the service requires it of administrators.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson(), account.ErrReauthenticate, account.ErrTOTPInvalid, account.ErrTOTPDisabled, account.ErrTwoFactorRequired, errThrottled, account.ErrBusy), export.Variant{
-		Status: []int{http.StatusNoContent, http.StatusConflict},
+		Status: []int{http.StatusNoContent, http.StatusUnprocessableEntity},
 		Order:  orderDisableTOTP, Credential: memberToken,
 		Body: map[string]any{"password": memberNewPassword, "code": "{{recoveryCode}}"},
 	}),
@@ -145,7 +145,7 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		Summary:     "Replace the recovery codes",
 		Description: "Voids the recovery codes and answers with ten new ones.",
 	}, inPerson(), account.ErrTOTPInvalid, account.ErrTOTPDisabled, errThrottled), export.Variant{
-		Status: []int{http.StatusOK, http.StatusConflict}, Optional: true,
+		Status: []int{http.StatusOK, http.StatusUnprocessableEntity}, Optional: true,
 		Order: orderRecoveryCodes, Credential: memberToken,
 		Body: map[string]any{"code": "{{nextRecoveryCode}}"}, Capture: map[string]string{"recoveryCode": "/data/recovery_codes/0"},
 	}),
@@ -167,7 +167,7 @@ func registerSecondStep(a huma.API, s TwoFactorService) {
 		Description: "Takes the `mfa_token` of a first step and a code, opens a session and answers with its tokens. A code works once. " +
 			"Ten failures in a row, over any number of first steps, block further attempts for a while.",
 	}, public(), token.ErrChallenge, account.ErrTOTPInvalid, account.ErrInactive, errThrottled), export.Variant{
-		Order: orderMemberSecondStep, Status: []int{http.StatusOK, http.StatusUnauthorized}, Optional: true,
+		Order: orderMemberSecondStep, Status: []int{http.StatusOK, http.StatusUnprocessableEntity}, Optional: true,
 		Body:    map[string]any{"mfa_token": "{{mfaToken}}", "code": "{{recoveryCode}}"},
 		Capture: map[string]string{memberToken: "/data/access_token"},
 	}),

@@ -157,9 +157,9 @@ var needSomebodyElse = map[string]int{
 	"Take a change of the e-mail address back":    400,
 	"Set up two-factor authentication":            403, // the address is not verified
 	"Turn two-factor authentication on":           409,
-	"Sign in, second step":                        401,
-	"Replace the recovery codes":                  409,
-	"Turn two-factor authentication off":          409,
+	"Sign in, second step":                        422,
+	"Replace the recovery codes":                  422,
+	"Turn two-factor authentication off":          422,
 	"Exchange the code of a provider's sign-in":   400,
 	"Link an identity":                            400,
 	"Sign in with a provider":                     404,
