@@ -68,6 +68,7 @@ type SignInService interface {
 	IdentityService
 	TwoFactorService
 	Registrar
+	EmailService
 	SessionService
 }
 
@@ -85,6 +86,7 @@ func SignIn(s SignInService, keys KeySet, baseURL string) Resource {
 			registerTwoFactor(a, s)
 			registerRegistration(a, s)
 			registerPasswords(a, s)
+			registerEmailChanges(a, s)
 			registerSessions(a, s)
 			registerKeySet(a, keys)
 		},

@@ -83,7 +83,7 @@ type finishOAuthOutput struct {
 // finishFailures are those of asking a provider and of finding the account.
 var finishFailures = []error{
 	account.ErrProvider, account.ErrOAuthState, account.ErrDenied, oauth.ErrCode, oauth.ErrToken, oauth.ErrExchange,
-	account.ErrInactive, account.ErrLinkRequired, account.ErrNoAddress, account.ErrBusy,
+	account.ErrInactive, account.ErrLinkRequired, account.ErrUnverifiedOutside, account.ErrNoAddress, account.ErrBusy,
 }
 
 func registerOAuth(a huma.API, s OAuthService, baseURL string) {
@@ -140,8 +140,8 @@ func registerExchange(a huma.API, s OAuthService) {
 		Path:        "/api/auth/oauth/exchange",
 		Summary:     "Exchange the code of a provider's sign-in",
 		Description: "Exchanges the one-time code, with which a sign-in returned to `redirect_to`, for tokens: no token ever travels in a URL. " +
-			"The code is valid for five minutes. After the error `email_exists_link_required` it can still be used for `POST /api/auth/identities`.",
-	}, public(), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrNoAddress, account.ErrBusy), export.Variant{Status: []int{http.StatusOK, http.StatusBadRequest}}),
+			"The code is valid for five minutes. After the errors `email_exists_link_required` and `email_unverified` it can still be used for `POST /api/auth/identities`.",
+	}, public(), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrUnverifiedOutside, account.ErrNoAddress, account.ErrBusy), export.Variant{Status: []int{http.StatusOK, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*signInOutput, error) {
 			c := in.Body.Value()
 			signed, err := s.CollectOAuth(ctx, c.Code, c.Verifier)

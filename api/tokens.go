@@ -14,7 +14,7 @@ import (
 )
 
 // TokenService keeps the acting account's API tokens. CreateAPIToken and RotateAPIToken
-// return account.ErrReauthenticate, account.ErrManyAPITokens or a validation fault,
+// return account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrManyAPITokens or a validation fault,
 // RotateAPIToken also account.ErrNoAPIToken and account.ErrTokenReplaced, RevokeAPIToken
 // account.ErrNoAPIToken.
 type TokenService interface {
@@ -97,7 +97,7 @@ func registerTokenMakers(a huma.API, s TokenService) {
 			"`write` for operations that change something, and in addition `admin` for operations that only an ADMIN may call, for other people's accounts, and to change anybody's role or `active`. " +
 			"It expires after 90 days unless you say otherwise. Needs a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
-	}, inPerson(), account.ErrReauthenticate, account.ErrManyAPITokens), export.Variant{
+	}, inPerson(), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrManyAPITokens), export.Variant{
 		Body: tokenExport(), Capture: map[string]string{"apiTokenId": "/data/id"},
 	}), func(ctx context.Context, in *struct{ Body model.Request[NewAPIToken] }) (*newTokenOutput, error) {
 		made, secret, err := s.CreateAPIToken(ctx, in.Body.Value().wanted(&in.Body))
@@ -114,7 +114,7 @@ func registerTokenMakers(a huma.API, s TokenService) {
 		Summary:       "Replace an API token",
 		Description:   rotation + "Needs a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
-	}, inPerson().ofHolder(), account.ErrReauthenticate, account.ErrNoAPIToken, account.ErrTokenReplaced, account.ErrManyAPITokens), export.Variant{
+	}, inPerson().ofHolder(), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrNoAPIToken, account.ErrTokenReplaced, account.ErrManyAPITokens), export.Variant{
 		Parameters: map[string]string{"id": "{{apiTokenId}}"},
 	}), func(ctx context.Context, in *rotateTokenInput) (*newTokenOutput, error) {
 		made, secret, err := s.RotateAPIToken(ctx, in.ID, in.duration())

@@ -95,8 +95,8 @@ func registerUserUpdate(a huma.API, users rows[User, account.User, int64], s Use
 	users.update(a, said{
 		summary: "Change an account",
 		description: "Takes the account in full or in part: absent fields keep their values. An ADMIN can change every account, others only their own; " +
-			"they may repeat its role and active, but not change them. To change your own e-mail address, you must have signed in within the last 15 minutes, " +
-			"and you can change it at most ten times in an hour, including attempts with a taken address. A new address has to be verified again. " +
+			"they may repeat its role and active, but not change them. To send another e-mail address for your own account does what `change-email` does, with its conditions: " +
+			"the answer has the present address, until the other one is confirmed. An address that an ADMIN gives somebody else takes effect at once, and has to be verified again. " +
 			"Deactivation ends the account's sessions. The last active ADMIN can't be demoted or deactivated.",
 		message: "Account changed.",
 		access:  signedIn().ofAccounts(),

@@ -132,6 +132,33 @@ func (w *world) newcomer(t *testing.T) *person {
 	return w.newPerson(t, "newcomer-"+w.next()+"@example.com", identity.User)
 }
 
+// unverified is an account that registered, and the code that verifies its address.
+func (w *world) unverified(t *testing.T) (email, code string) {
+	t.Helper()
+	email = "unverified-" + w.next() + "@example.com"
+	w.must(t, "POST", "/api/auth/register", nil, map[string]string{"first_name": "New", "last_name": "User", "email": email, "password": adminPassword})
+	w.forget(t, "register.address")
+	return email, w.log.code(t, email, 1)
+}
+
+// registered are the credentials of who registered, and did not verify the address.
+func (w *world) registered(t *testing.T) []string {
+	t.Helper()
+	email, _ := w.unverified(t)
+	p := &person{email: email}
+	w.signIn(t, p)
+	return p.credentials
+}
+
+// asked is another address that somebody asks for, and the code that confirms it.
+func (w *world) asked(t *testing.T, p *person) (email, code string) {
+	t.Helper()
+	email = "asked-" + w.next() + "@example.com"
+	w.must(t, "POST", "/api/auth/email/change", p.credentials, map[string]string{"email": email})
+	w.forget(t, "email_change.address")
+	return email, w.log.code(t, email, 1)
+}
+
 // settled is a newcomer who signed in a while ago.
 func (w *world) settled(t *testing.T) *person {
 	t.Helper()

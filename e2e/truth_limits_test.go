@@ -16,6 +16,14 @@ var limits = calls{
 		exceed(call, request{caller: aNewcomer, credentials: w.newcomer(t).credentials,
 			body: fmt.Appendf(nil, `{"current_password":"not the password","new_password":%q}`, adminPassword)})
 	},
+	"verify-email": func(t *testing.T, w *world, call func(request) answer) {
+		_, code := w.unverified(t)
+		exceed(call, request{caller: callerNobody, body: fmt.Appendf(nil, `{"token":%q,"password":"not the password"}`, code)})
+	},
+	"change-email": func(t *testing.T, w *world, call func(request) answer) {
+		exceed(call, request{caller: aNewcomer, credentials: w.newcomer(t).credentials, body: fmt.Appendf(nil, `{"email":%q}`, w.people[callerUser].email)})
+		w.forget(t, "email_change.address")
+	},
 	"disable-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: aNewcomer, credentials: w.enrolled(t).credentials,
 			body: fmt.Appendf(nil, `{"code":"no such code","password":%q}`, adminPassword)})
@@ -93,6 +101,13 @@ func tooManyAddresses(t *testing.T, w *world, call func(request) answer) {
 	p := w.newcomer(t)
 	exceed(call, request{caller: aNewcomer, credentials: p.credentials, params: w.idOf(t, p.credentials),
 		body: fmt.Appendf(nil, `{"email":%q}`, w.people[callerUser].email)})
+	w.forget(t, "email_change.address")
+}
+
+// forget forgives what was counted under a name.
+func (w *world) forget(t *testing.T, name string) {
+	t.Helper()
+	w.behind(t, "update throttles set count = 0 where name = $1", name)
 }
 
 func tooManyReads(t *testing.T, w *world, call func(request) answer) {

@@ -1,6 +1,6 @@
 -- name: InsertUser :one
-insert into users (first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at)
-values (@first_name, @last_name, @email, @email_key, @password_hash, @role, @active, @now, @now)
+insert into users (first_name, last_name, email, email_key, email_verified_at, password_hash, role, active, created_at, updated_at)
+values (@first_name, @last_name, @email, @email_key, @email_verified_at, @password_hash, @role, @active, @now, @now)
 returning *;
 
 -- name: FindUserByID :one
@@ -42,17 +42,19 @@ insert into mail_tokens (token_sha256, user_id, purpose, email_key, created_at, 
 values (@token_sha256, @user_id, @purpose, @email_key, @now, @expires_at);
 
 -- name: SpendMailToken :one
--- The link is void once the account has another address.
+-- The link is void once the account has another address, and one that verifies it once
+-- it is verified.
 update mail_tokens m set used_at = @now
 from users u
 where m.token_sha256 = @token_sha256 and m.purpose = @purpose and m.used_at is null and m.expires_at > @now
-  and u.id = m.user_id and u.email_key = m.email_key
+  and u.id = m.user_id and u.email_key = m.email_key and (m.purpose <> 'verify_email' or u.email_verified_at is null)
 returning m.user_id;
 
 -- name: PeekMailToken :one
 -- Whether SpendMailToken would succeed now.
 select m.user_id from mail_tokens m join users u on u.id = m.user_id and u.email_key = m.email_key
-where m.token_sha256 = @token_sha256 and m.purpose = @purpose and m.used_at is null and m.expires_at > @now;
+where m.token_sha256 = @token_sha256 and m.purpose = @purpose and m.used_at is null and m.expires_at > @now
+  and (m.purpose <> 'verify_email' or u.email_verified_at is null);
 
 -- name: VoidMailTokens :exec
 update mail_tokens set used_at = @now where user_id = @user_id and purpose = @purpose and used_at is null;

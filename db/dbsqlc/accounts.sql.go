@@ -158,20 +158,21 @@ func (q *Queries) InsertSigningKey(ctx context.Context, db DBTX, arg InsertSigni
 }
 
 const insertUser = `-- name: InsertUser :one
-insert into users (first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $8)
+insert into users (first_name, last_name, email, email_key, email_verified_at, password_hash, role, active, created_at, updated_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
 returning id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at
 `
 
 type InsertUserParams struct {
-	FirstName    string
-	LastName     string
-	Email        string
-	EmailKey     string
-	PasswordHash string
-	Role         string
-	Active       bool
-	Now          time.Time
+	FirstName       string
+	LastName        string
+	Email           string
+	EmailKey        string
+	EmailVerifiedAt *time.Time
+	PasswordHash    string
+	Role            string
+	Active          bool
+	Now             time.Time
 }
 
 func (q *Queries) InsertUser(ctx context.Context, db DBTX, arg InsertUserParams) (User, error) {
@@ -180,6 +181,7 @@ func (q *Queries) InsertUser(ctx context.Context, db DBTX, arg InsertUserParams)
 		arg.LastName,
 		arg.Email,
 		arg.EmailKey,
+		arg.EmailVerifiedAt,
 		arg.PasswordHash,
 		arg.Role,
 		arg.Active,
@@ -289,6 +291,7 @@ func (q *Queries) LockUser(ctx context.Context, db DBTX, id int64) (User, error)
 const peekMailToken = `-- name: PeekMailToken :one
 select m.user_id from mail_tokens m join users u on u.id = m.user_id and u.email_key = m.email_key
 where m.token_sha256 = $1 and m.purpose = $2 and m.used_at is null and m.expires_at > $3
+  and (m.purpose <> 'verify_email' or u.email_verified_at is null)
 `
 
 // Whether SpendMailToken would succeed now.
@@ -407,11 +410,12 @@ const spendMailToken = `-- name: SpendMailToken :one
 update mail_tokens m set used_at = $1
 from users u
 where m.token_sha256 = $2 and m.purpose = $3 and m.used_at is null and m.expires_at > $1
-  and u.id = m.user_id and u.email_key = m.email_key
+  and u.id = m.user_id and u.email_key = m.email_key and (m.purpose <> 'verify_email' or u.email_verified_at is null)
 returning m.user_id
 `
 
-// The link is void once the account has another address.
+// The link is void once the account has another address, and one that verifies it once
+// it is verified.
 func (q *Queries) SpendMailToken(ctx context.Context, db DBTX, now *time.Time, tokenSha256 []byte, purpose string) (int64, error) {
 	row := db.QueryRow(ctx, spendMailToken, now, tokenSha256, purpose)
 	var user_id int64

@@ -163,6 +163,26 @@ type Cron struct {
 	LastDuration *float64
 }
 
+type EmailChange struct {
+	ID            int64
+	UserID        int64
+	SessionID     uuid.UUID
+	SignedInAt    time.Time
+	OldEmail      string
+	OldEmailKey   string
+	NewEmail      string
+	NewEmailKey   string
+	CreatedAt     time.Time
+	ExpiresAt     time.Time
+	MailedAt      *time.Time
+	ConfirmSha256 []byte
+	ConfirmedAt   *time.Time
+	UndoSha256    []byte
+	UndoUntil     *time.Time
+	ClosedAt      *time.Time
+	ClosedBy      string
+}
+
 type Event struct {
 	SiteID     uuid.UUID
 	OccurredAt time.Time
@@ -490,6 +510,7 @@ type TotpFactor struct {
 	LastStep    int64
 	CreatedAt   time.Time
 	ConfirmedAt *time.Time
+	Unproven    bool
 }
 
 type Upload struct {

@@ -46,6 +46,8 @@ var (
 	ErrAPIToken           = fault.New(fault.Unauthenticated, "token_invalid", "The API token is unknown or revoked, or its owner is deactivated.")
 	ErrAPITokenExpired    = fault.New(fault.Unauthenticated, "token_expired", "The API token has expired. Create a new one.")
 	ErrTokenScope         = fault.New(fault.Forbidden, fault.CodeForbidden, "This API token's scopes do not allow this.")
+	ErrEmailUnverified    = fault.New(fault.Forbidden, "email_unverified", "Verify your e-mail address first: use the link that was mailed to you, or ask for another one.")
+	ErrPasswordRequired   = fault.New(fault.Forbidden, "password_required", "Also send your password, or a new_password, which ends everything older; or send this signed in to the account.")
 	ErrReauthenticate     = fault.New(fault.Forbidden, "reauthentication_required", "Prove again who you are: give your current password, or sign in again.")
 	ErrLinkInvalid        = fault.New(fault.Malformed, "link_invalid", "This link was used, has expired, or is for an address that changed. Ask for a new one.")
 	ErrBusy               = fault.New(fault.Unavailable, fault.CodeBusy, "Too many sign-ins at once. Try again shortly.").After(2 * time.Second)
@@ -133,6 +135,7 @@ type Service struct {
 	*Registration
 	*Links
 	*Passwords
+	*EmailChanges
 	*Sessions
 	*SignIns
 	*SecondFactor
@@ -152,7 +155,7 @@ func New(o Options) (*Service, error) {
 	signIns := &SignIns{core: c, sessions: sessions, factor: factor}
 	return &Service{
 		core: c, Users: users, Sessions: sessions, SecondFactor: factor, SignIns: signIns,
-		Registration: &Registration{core: c, users: users}, Links: &Links{c}, Passwords: &Passwords{c}, Tokens: &Tokens{c},
+		Registration: &Registration{core: c, users: users}, Links: &Links{c}, Passwords: &Passwords{c}, EmailChanges: &EmailChanges{c}, Tokens: &Tokens{c},
 		Identities: &Identities{core: c, signIns: signIns}, ServiceAccounts: &ServiceAccounts{c},
 		Authenticator: &Authenticator{core: c, factor: factor, rates: c.limits.NewRates("token.rate")},
 	}, nil
@@ -166,7 +169,7 @@ func (s *Service) Sweep(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	before := s.core.o.Now().Add(-keepEnded)
-	var sessions, homes, tokens, links, waiting int64
+	var sessions, homes, tokens, links, changes, waiting int64
 	err = s.core.o.DB.InTx(ctx, identity.Step(ctx, "accounts"), func(ctx context.Context, tx pgx.Tx) error {
 		if sessions, err = s.core.queries.DeleteStaleSessions(ctx, tx, before); err != nil {
 			return err
@@ -180,8 +183,11 @@ func (s *Service) Sweep(ctx context.Context) (int, error) {
 		if links, err = s.core.queries.DeleteStaleMailTokens(ctx, tx, before); err != nil {
 			return err
 		}
+		if changes, err = s.core.queries.DeleteStaleEmailChanges(ctx, tx, before); err != nil {
+			return err
+		}
 		waiting, err = s.Identities.sweepOAuth(ctx, tx)
 		return err
 	})
-	return counts + int(sessions+homes+tokens+links+waiting), err
+	return counts + int(sessions+homes+tokens+links+changes+waiting), err
 }

@@ -133,7 +133,7 @@ func TestACreatedAccountIsFoundAsItWasGiven(t *testing.T) {
 	got := f.create(t, " Ada@Example.com ", nil)
 	want := account.User{
 		ID: got.ID, FirstName: "Ada", LastName: "Lovelace", Email: "Ada@Example.com",
-		Role: identity.User, Active: true, CreatedAt: *f.now, UpdatedAt: *f.now,
+		Role: identity.User, Active: true, CreatedAt: *f.now, UpdatedAt: *f.now, EmailVerified: true,
 	}
 	ignoreKey := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".emailKey" }, cmp.Ignore())
 	if diff := cmp.Diff(want, got, ignoreKey); diff != "" {

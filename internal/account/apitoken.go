@@ -75,7 +75,7 @@ type Tokens struct{ *core }
 
 // CreateAPIToken makes an API token of the acting account, which must have signed
 // in of late, and returns its secret, this once. It returns ErrReauthenticate,
-// ErrManyAPITokens, or a validation fault keyed by field.
+// ErrEmailUnverified, ErrManyAPITokens, or a validation fault keyed by field.
 func (s *Tokens) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, string, error) {
 	p := identity.FromContext(ctx)
 	n.Name = text.Trim(n.Name)
@@ -83,6 +83,9 @@ func (s *Tokens) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, s
 		owner, err := s.queries.LockUser(ctx, tx, p.UserID) // so that the count holds
 		if err != nil {
 			return dbsqlc.ApiToken{}, "", db.NotFound(err, ErrSessionRevoked)
+		}
+		if owner.EmailVerifiedAt == nil {
+			return dbsqlc.ApiToken{}, "", ErrEmailUnverified
 		}
 		row, secret, err := s.insertAPIToken(ctx, tx, p.UserID, n)
 		if err != nil {
@@ -95,7 +98,7 @@ func (s *Tokens) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, s
 // RotateAPIToken makes an API token like another of the acting account, which must have
 // signed in of late, and lets the other expire after grace (0: at once), or earlier if
 // it would have. The new one lives as long as the other was made for. It returns the new
-// token and its secret, this once; ErrReauthenticate, ErrNoAPIToken, ErrManyAPITokens, a
+// token and its secret, this once; ErrReauthenticate, ErrEmailUnverified, ErrNoAPIToken, ErrManyAPITokens, a
 // validation fault keyed by grace; or ErrTokenReplaced, so that of two rotations at once
 // only one makes a token.
 func (s *Tokens) RotateAPIToken(ctx context.Context, id int64, grace time.Duration) (APIToken, string, error) {
@@ -104,6 +107,9 @@ func (s *Tokens) RotateAPIToken(ctx context.Context, id int64, grace time.Durati
 		owner, err := s.queries.LockUser(ctx, tx, p.UserID)
 		if err != nil {
 			return dbsqlc.ApiToken{}, "", db.NotFound(err, ErrSessionRevoked)
+		}
+		if owner.EmailVerifiedAt == nil {
+			return dbsqlc.ApiToken{}, "", ErrEmailUnverified
 		}
 		row, secret, err := s.replaceAPIToken(ctx, tx, p.UserID, id, grace)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/text"
@@ -65,6 +66,16 @@ func (s *core) pass(ctx context.Context, streaks, right []throttle.Key) error {
 		}
 		return s.limits.CountTx(ctx, tx, right...)
 	})
+}
+
+// lockVerified locks an account for what may not be added to it before its address is
+// verified. It returns ErrEmailUnverified, or ErrSessionRevoked for one that is gone.
+func (s *core) lockVerified(ctx context.Context, tx pgx.Tx, userID int64) error {
+	row, err := s.queries.LockUser(ctx, tx, userID)
+	if err == nil && row.EmailVerifiedAt == nil {
+		return ErrEmailUnverified
+	}
+	return db.NotFound(err, ErrSessionRevoked)
 }
 
 // endOtherSessions ends all of the account's sessions but the acting one.

@@ -45,9 +45,11 @@ var (
 	verificationRequests = throttle.Limit{Name: "verification.address", Max: 60, Window: time.Hour}
 	verificationMails    = throttle.Limit{Name: "verification.account", Max: 5, Window: time.Hour}
 
-	// emailChanges counts tries, so that it tells nothing of who has an address.
-	emailChanges = throttle.Limit{Name: "email_change.account", Max: 10, Window: time.Hour}
-	changeMails  = throttle.Limit{Name: "email_changed.address", Max: 10, Window: time.Hour}
+	// emailChanges and emailChangesFrom count tries, so that they tell nothing of who has
+	// an address; changeMails bounds what a stranger's address gets of all accounts' tries.
+	emailChanges     = throttle.Limit{Name: "email_change.account", Max: 10, Window: time.Hour}
+	emailChangesFrom = throttle.Limit{Name: "email_change.address", Max: 60, Window: time.Hour}
+	changeMails      = throttle.Limit{Name: "email_change.recipient", Max: 5, Window: time.Hour}
 )
 
 // attempt is the keys of one sign-in: gate and right must be open for it. gate counts

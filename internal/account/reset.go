@@ -44,7 +44,10 @@ func (s *Passwords) ResetPassword(ctx context.Context, secret, password string) 
 	})
 }
 
-func (s *Passwords) recover(ctx context.Context, tx pgx.Tx, row dbsqlc.User, hash string) error {
+// recover sets the password of an account, which is locked, for whoever reads its mail,
+// and ends what was signed in. The address counts as verified; if it was not verified
+// before, other ways in are void.
+func (s *core) recover(ctx context.Context, tx pgx.Tx, row dbsqlc.User, hash string) error {
 	now := s.o.Now()
 	if _, err := s.queries.SetUserPassword(ctx, tx, hash, now, row.ID); err != nil {
 		return err

@@ -85,7 +85,7 @@ func (s *Passwords) ChangePassword(ctx context.Context, current, next string) er
 
 // passwordChanged voids links that would set another password, and tells the
 // account.
-func (s *Passwords) passwordChanged(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
+func (s *core) passwordChanged(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
 	now := s.o.Now()
 	if err := s.queries.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {
 		return err

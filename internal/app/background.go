@@ -77,6 +77,7 @@ func workers(s *Services) []jobs.Worker {
 		jobs.Work(s.Alerts.Send, jobs.Limits{Attempts: 8}),
 		jobs.Work(s.Accounts.MailLink, jobs.Limits{}),
 		jobs.Work(s.postExpiry, jobs.Limits{Attempts: 8}),
+		jobs.Work(s.Accounts.MailEmailChange, jobs.Limits{}),
 		// It gives up by itself, after a day.
 		jobs.Work(s.Mails.Work, jobs.Limits{Timeout: mail.WorkTimeout, Wait: mail.RetryWait}),
 		// Enough for a day of tens of millions of events.

@@ -44,6 +44,7 @@
 //	              and, in a line, min of them without that around them
 //	line          one line of text without invisible marks (package text); said
 //	              of requests alone, with their nonblank
+//	alternative   instead of another field, so absent from the example of a whole body
 //	unique        said in the description; the database keeps it
 //	dive          the rules after it hold for each item of an array
 //

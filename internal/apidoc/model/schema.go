@@ -95,7 +95,7 @@ func (s *shape) schema(v variant) *huma.Schema {
 		if (v == full && !f.omitted) || (v == create && f.required) {
 			out.Required = append(out.Required, f.name)
 		}
-		if f.example != nil && (v == full || !f.generated) {
+		if f.example != nil && !f.alternative && (v == full || !f.generated) {
 			example[f.name] = f.example
 		}
 	}
