@@ -67,6 +67,7 @@ func rotateOwnToken(t *testing.T, w *world, call func(request) answer) {
 	token := w.makeTokenAs(t, p.credentials, "/api/auth/tokens", map[string]any{"scopes": []string{"read"}})
 	rotations(t, w, call, "/api/auth/tokens", p.credentials, map[string]string{"id": token.ID})
 	call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: w.settled(t).credentials, params: map[string]string{"id": "1"}})
+	call(request{name: "before the address is verified", caller: aNewcomer, credentials: w.registered(t), params: map[string]string{"id": "1"}})
 }
 
 func rotateServiceToken(t *testing.T, w *world, call func(request) answer) {
