@@ -193,6 +193,9 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 		return errors.Join(err, cleanup.run())
 	}
 	cleanup.add("connection pools", func() error { areas.Close(); return nil })
+	if err := warnOfOwner(ctx, areas, logger); err != nil {
+		return errors.Join(err, cleanup.run())
+	}
 	a, err := New(ctx, Options{Config: c, Areas: areas, Logger: logger, LookupSecret: o.LookupSecret, Extensions: o.Extensions})
 	if err != nil {
 		return errors.Join(err, cleanup.run())

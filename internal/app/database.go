@@ -176,6 +176,20 @@ func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Lo
 	return areas, nil
 }
 
+// warnOfOwner says so when the service's own user could do to the tables what its role
+// can't. It works all the same: a small installation may have one user for everything.
+func warnOfOwner(ctx context.Context, areas db.Areas, logger *slog.Logger) error {
+	user, owns, err := areas.Requests.OwnsTables(ctx)
+	if err != nil {
+		return fmt.Errorf("who owns the tables: %w", err)
+	}
+	if owns {
+		logger.WarnContext(ctx, "DATABASE_URL connects as a user who owns the tables: a defect in a query could get around the role "+db.AppRole+
+			", change the schema and silence the audit log; connect as a user of its own, and give the owner as WAYPOST_DATABASE_OWNER_URL (docs/operations.md, Roles)", "user", user)
+	}
+	return nil
+}
+
 // connectOnce opens the one pool of a command, whose private database is migrated
 // first.
 func (d *Database) connectOnce(ctx context.Context, c config.Config, logger *slog.Logger) (*db.DB, error) {

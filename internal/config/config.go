@@ -4,10 +4,8 @@
 package config
 
 import (
-	"fmt"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -101,9 +99,6 @@ type Dev struct {
 	APIKey        string `env:"ANALYTICS_API_KEY" help:"dev: the demo site's secret reading key"`
 }
 
-// minSecretKey is the least length of WAYPOST_SECRET_KEY in bytes.
-const minSecretKey = 32
-
 // minMetricsToken is the least length of WAYPOST_METRICS_TOKEN in bytes.
 const minMetricsToken = 16
 
@@ -119,13 +114,8 @@ func (c Config) ServeErrors() []string {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		missing = append(missing, "WAYPOST_URL is not an absolute http(s) URL")
 	}
-	switch {
-	case c.SecretKey == "":
-		missing = append(missing, "WAYPOST_SECRET_KEY is not set: give 32 random bytes or more, such as the output of `openssl rand -base64 48`")
-	case len(c.SecretKey) < minSecretKey:
-		missing = append(missing, fmt.Sprintf("WAYPOST_SECRET_KEY is weak: %d bytes, where %d or more are needed; `openssl rand -base64 48` makes one", len(c.SecretKey), minSecretKey))
-	case strings.Count(c.SecretKey, c.SecretKey[:1]) == len(c.SecretKey):
-		missing = append(missing, "WAYPOST_SECRET_KEY is weak: it repeats one character; `openssl rand -base64 48` makes one")
+	if problem := secretKeyProblem(c.SecretKey); problem != "" {
+		missing = append(missing, problem)
 	}
 	if c.SecretKeyPrevious != "" && len(c.SecretKeyPrevious) < minSecretKey {
 		missing = append(missing, "WAYPOST_SECRET_KEY_PREVIOUS is shorter than any key that was ever accepted")
