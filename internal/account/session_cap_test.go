@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"bytes"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -95,7 +96,11 @@ func TestOfSignInsAtOnceNoMoreThanFiftySessionsHoldAndTheNewestIsAmongThem(t *te
 	for _, instance := range instances {
 		for range 30 {
 			wg.Go(func() {
-				if _, err := instance.SignIn(t.Context(), "ada@example.com", password); err != nil {
+				err := error(account.ErrBusy) // which a slow machine may answer
+				for errors.Is(err, account.ErrBusy) {
+					_, err = instance.SignIn(t.Context(), "ada@example.com", password)
+				}
+				if err != nil {
 					t.Error(err)
 				}
 			})
