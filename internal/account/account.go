@@ -147,6 +147,7 @@ type Service struct {
 	*ServiceAccounts
 	*Authenticator
 	*Visits
+	*Oversight
 }
 
 // New makes the service.
@@ -162,7 +163,7 @@ func New(o Options) (*Service, error) {
 		Registration: &Registration{core: c, users: users}, Links: &Links{c}, Passwords: &Passwords{c}, EmailChanges: &EmailChanges{c}, Tokens: &Tokens{c},
 		Identities: &Identities{core: c, signIns: signIns}, ServiceAccounts: &ServiceAccounts{c},
 		Authenticator: &Authenticator{core: c, factor: factor, rates: c.limits.NewRates("token.rate")},
-		Visits:        newVisits(c, sessions, factor),
+		Visits:        newVisits(c, sessions, factor), Oversight: &Oversight{core: c, users: users},
 	}, nil
 }
 

@@ -72,12 +72,16 @@ func (s *Sessions) ListSessions(ctx context.Context, after *SessionPosition, lim
 	}
 	list := make([]Session, len(rows))
 	for i, r := range rows {
-		list[i] = Session{
-			ID: r.ID, Methods: r.Methods, CreatedAt: r.CreatedAt.UTC(), LastUsedAt: r.LastUsedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(),
-			Address: r.Address, UserAgent: r.UserAgent, Current: r.ID.String() == p.SessionID,
-		}
+		list[i] = toSession(r, p.SessionID)
 	}
 	return list, nil
+}
+
+func toSession(r dbsqlc.AuthSession, current string) Session {
+	return Session{
+		ID: r.ID, Methods: r.Methods, CreatedAt: r.CreatedAt.UTC(), LastUsedAt: r.LastUsedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(),
+		Address: r.Address, UserAgent: r.UserAgent, Current: r.ID.String() == current,
+	}
 }
 
 // CountSessions returns how many sessions ListSessions has in all.

@@ -17,6 +17,7 @@ func (a *App) desk() pages.Group {
 			pages.OverviewPage(overview{a}),
 			pages.WebhookPages(s.Receiver),
 			pages.StatisticsPages(s.Stats, s.Sites, baseURL(a.options.Config), time.Now),
+			pages.UserPages(s.Accounts, time.Now),
 			pages.JobPages(s.Jobs),
 			pages.MailPages(s.Mails),
 			pages.AuditPages(s.Audit),
