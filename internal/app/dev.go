@@ -250,6 +250,7 @@ func printTable(out io.Writer, c config.Config, env *devEnv, database string) {
 Waypost is ready.
 
   Service        %[1]s
+  Operator pages %[1]s/admin
   Documentation  %[1]s%[8]s
   Description    %[1]s%[8]s/openapi.json
   Administrator  %[2]s  password %[3]s

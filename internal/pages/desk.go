@@ -163,8 +163,12 @@ func (d *desk) admit(next http.HandlerFunc) http.Handler {
 			return
 		}
 		edge := identity.FromContext(r.Context())
-		p, user, err := d.o.Visits.AuthenticateVisit(r.Context(), d.cookieOf(r))
+		p, user, err := d.o.Visits.AuthenticateVisit(r.Context(), d.cookieOf(r), !renews(r))
 		switch {
+		case errors.Is(err, account.ErrSessionRevoked) && renews(r):
+			w.Header().Set("HX-Refresh", "true") // the page loads anew, and leads to the sign-in
+			w.WriteHeader(http.StatusNoContent)
+			return
 		case errors.Is(err, account.ErrSessionRevoked):
 			d.forget(w)
 			http.Redirect(w, r, signInPath(r), http.StatusSeeOther)
@@ -187,6 +191,9 @@ func (d *desk) admit(next http.HandlerFunc) http.Handler {
 		}
 	})
 }
+
+// renews reports whether a page renews itself, by htmx: nobody needs to be looking.
+func renews(r *http.Request) bool { return r.Header.Get("HX-Request") != "" }
 
 // signInPath is where somebody without a session goes first, and then comes back.
 // After a form that is where it stood: what it would have done is not done by a GET.
