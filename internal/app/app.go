@@ -186,7 +186,7 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 		return err
 	}
 	cleanup.add("listener", func() error { return ignoreClosed(l.Close()) })
-	database := &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}
+	database := outsideDatabase(c)
 	logger.InfoContext(ctx, "starting", "database", database.Name())
 	areas, err := database.connect(ctx, c, logger, o.Migrate)
 	if err != nil {

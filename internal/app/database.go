@@ -32,8 +32,10 @@ var ErrTwoDatabases = errors.New("DATABASE_URL and a data directory are both giv
 type Database struct {
 	// URL is the application's connection string, OwnerURL the owner's.
 	URL, OwnerURL string
-	server        *embedded.Server
-	dataDir       string // of the private server
+	// ViewerURL is that of the database page's console, "" for none.
+	ViewerURL string
+	server    *embedded.Server
+	dataDir   string // of the private server
 }
 
 // Private reports whether it is the private server's.
@@ -119,7 +121,7 @@ func holdDatabase(ctx context.Context, c config.Config, logger *slog.Logger) (*D
 }
 
 func outsideDatabase(c config.Config) *Database {
-	return &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}
+	return &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL(), ViewerURL: c.DatabaseViewerURL}
 }
 
 func privateDatabase(ctx context.Context, c config.Config, logger *slog.Logger, start func(context.Context, embedded.Options) (*embedded.Server, error)) (*Database, error) {
@@ -127,7 +129,7 @@ func privateDatabase(ctx context.Context, c config.Config, logger *slog.Logger, 
 	if err != nil {
 		return nil, err
 	}
-	return &Database{URL: server.AppURL(databaseName), OwnerURL: server.OwnerURL(databaseName), server: server, dataDir: c.DataDir}, nil
+	return &Database{URL: server.AppURL(databaseName), OwnerURL: server.OwnerURL(databaseName), ViewerURL: server.ViewerURL(databaseName), server: server, dataDir: c.DataDir}, nil
 }
 
 // takeForDev makes sure, before anything is written, that dev may work on the
@@ -215,6 +217,6 @@ func (d *Database) migrate(ctx context.Context) error {
 	if current, err := db.IsCurrent(ctx, d.OwnerURL); err != nil || current {
 		return err
 	}
-	_, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: d.OwnerURL, AppURL: d.URL})
+	_, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: d.OwnerURL, AppURL: d.URL, ViewerURL: d.ViewerURL})
 	return err
 }
