@@ -87,7 +87,9 @@ func makeViewer(ctx context.Context, conn *pgx.Conn, viewerURL string) ([]string
 	sql := `create role ` + ViewerRole + ` login`
 	with := sql
 	if cfg.Password != "" {
-		verifier, err := scramVerifier(cfg.Password)
+		salt := make([]byte, 16)
+		_, _ = rand.Read(salt) // never fails
+		verifier, err := scramVerifier(cfg.Password, salt)
 		if err != nil {
 			return nil, err
 		}
@@ -108,12 +110,10 @@ const scramIterations = 4096
 
 // scramVerifier is what PostgreSQL stores of a password (RFC 5803), so that the
 // password itself is in no statement and no log of the server.
-func scramVerifier(password string) (string, error) {
+func scramVerifier(password string, salt []byte) (string, error) {
 	if strings.ContainsFunc(password, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return "", errors.New("db: the password in WAYPOST_DATABASE_VIEWER_URL has characters outside ASCII: create the role " + ViewerRole + " yourself")
 	}
-	salt := make([]byte, 16)
-	_, _ = rand.Read(salt) // never fails
 	salted, err := pbkdf2.Key(sha256.New, password, salt, scramIterations, sha256.Size)
 	if err != nil {
 		return "", fmt.Errorf("db: %w", err)

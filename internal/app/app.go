@@ -196,6 +196,7 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 	if err := warnOfOwner(ctx, areas, logger); err != nil {
 		return errors.Join(err, cleanup.run())
 	}
+	c.DatabaseViewerURL = database.ViewerURL
 	a, err := New(ctx, Options{Config: c, Areas: areas, Logger: logger, LookupSecret: o.LookupSecret, Extensions: o.Extensions})
 	if err != nil {
 		return errors.Join(err, cleanup.run())

@@ -318,6 +318,9 @@ func failed(err error, q Question) error {
 		return db.Translate(err)
 	}
 	message := pe.Message
+	if pe.Code == "42501" {
+		message += ". What may hold secrets is hidden from the console; the structure of a table says which columns those are"
+	}
 	if at := int(pe.Position) - (len(q.sql()) - len(q.SQL)); pe.Position > 0 && at > 0 {
 		message += fmt.Sprintf(" (at character %d)", at)
 	}
