@@ -123,3 +123,15 @@ func texts(values [][]*string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// waitForNoConsole waits until the server has noticed that the console's connections
+// are closed.
+func (w world) waitForNoConsole(t *testing.T) {
+	t.Helper()
+	for left := []string{""}; len(left) > 0; {
+		if t.Context().Err() != nil {
+			t.Fatalf("still there: %q", left)
+		}
+		left = w.list(t, `select query from pg_stat_activity where usename = 'waypost_viewer' and datname = current_database()`)
+	}
+}

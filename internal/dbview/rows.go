@@ -66,6 +66,9 @@ const maxOffset = 10_000
 
 // Rows reads rows. It returns ErrTable, a validation fault, and ErrExpensive.
 func (s *Service) Rows(ctx context.Context, table string, sel Selection) (Rows, error) {
+	if !isName(table) {
+		return Rows{}, ErrTable
+	}
 	if err := sel.validate(); err != nil {
 		return Rows{}, err
 	}
@@ -108,6 +111,11 @@ func (sel Selection) validate() error {
 	details := map[string]string{}
 	if sel.Column != "" && !slices.Contains(Operators(), sel.Operator) {
 		details["operator"] = "Choose one of the list."
+	}
+	for name, column := range map[string]string{"column": sel.Column, "sort": strings.TrimPrefix(sel.Sort, "-")} {
+		if !isName(column) {
+			details[name] = "There is no such column, or it is hidden."
+		}
 	}
 	if !text.Storable(sel.Value) || !text.Within(sel.Value, 0, 1000) {
 		details["value"] = "Give at most 1,000 characters, without U+0000."
@@ -204,6 +212,9 @@ func find(list []Column, name string) (Column, bool) {
 	}
 	return list[i], true
 }
+
+// isName reports whether s could be a name in the database, or is empty.
+func isName(s string) bool { return len(s) <= maxName && text.Storable(s) }
 
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 

@@ -91,6 +91,9 @@ type Constraint struct{ Name, Definition string }
 
 // Structure says what a table is made of. It returns ErrTable.
 func (s *Service) Structure(ctx context.Context, table string) (Structure, error) {
+	if !isName(table) {
+		return Structure{}, ErrTable
+	}
 	var found Structure
 	err := s.look(ctx, map[string]any{"what": "database view", "page": "structure", "table": table}, func(ctx context.Context, tx pgx.Tx) error {
 		var err error

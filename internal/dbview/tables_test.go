@@ -68,7 +68,7 @@ func TestWhatIsNewIsHidden(t *testing.T) {
 	w := newWorld(t)
 	w.exec(t, `set waypost.actor_type = 'cli'`, `set role waypost_owner`,
 		`alter table sites add column vault text default 'hush-hush'`, `create table fresh (id int primary key, vault text)`,
-		`insert into sites (id, name, domain, site_key, vault) values (gen_random_uuid(), 'Shop', 'shop.example', 'k', 'hush-hush')`)
+		`insert into sites (id, name, domain, site_key, vault, created_at, updated_at) values (gen_random_uuid(), 'Shop', 'shop.example', 'k', 'hush-hush', now(), now())`)
 	if _, err := ask(t, w, "select name from sites"); err != nil {
 		t.Error(err)
 	}
@@ -142,22 +142,24 @@ func TestRowsAreSortedFilteredAndPaged(t *testing.T) {
 		return fmt.Sprint(len(subjects), rows.More, subjects[:min(3, len(subjects))])
 	}
 	for want, sel := range map[string]dbview.Selection{
-		"25 true [s1 s2 s3]":      {Sort: "count"},
-		"25 true [s60 s59 s58]":   {Sort: "-count"},
-		"25 true [s26 s27 s28]":   {Sort: "count", Offset: 25},
-		"10 false [s51 s52 s53]":  {Sort: "count", Offset: 50},
-		"1 false [s7]":            {Column: "subject", Operator: dbview.Equal, Value: "s7"},
-		"0 false []":              {Column: "subject", Operator: dbview.Equal, Value: "s7' or true --"},
-		"0 false [] ":             {Column: "subject", Operator: dbview.Contains, Value: "%"},
-		"2 false [s59 s60]":       {Column: "count", Operator: dbview.Greater, Value: "58", Sort: "count"},
-		"25 true [s1 s10 s11]":    {Column: "blocked_until", Operator: dbview.Empty, Sort: "subject"},
-		"validation_failed":       {Column: "count", Operator: dbview.Equal, Value: "many"},
-		"validation_failed ":      {Sort: "count; drop table users"},
-		"validation_failed  ":     {Column: `subject" or true --`, Operator: dbview.Equal},
-		"validation_failed   ":    {Column: "count", Operator: "= 1 or"},
-		"validation_failed    ":   {Offset: -1},
-		"validation_failed     ":  {Offset: 1e9},
-		"validation_failed      ": {Column: "subject", Operator: dbview.Equal, Value: "a\x00"},
+		"25 true [s1 s2 s3]":        {Sort: "count"},
+		"25 true [s60 s59 s58]":     {Sort: "-count"},
+		"25 true [s26 s27 s28]":     {Sort: "count", Offset: 25},
+		"10 false [s51 s52 s53]":    {Sort: "count", Offset: 50},
+		"1 false [s7]":              {Column: "subject", Operator: dbview.Equal, Value: "s7"},
+		"0 false []":                {Column: "subject", Operator: dbview.Equal, Value: "s7' or true --"},
+		"0 false [] ":               {Column: "subject", Operator: dbview.Contains, Value: "%"},
+		"2 false [s59 s60]":         {Column: "count", Operator: dbview.Greater, Value: "58", Sort: "count"},
+		"25 true [s1 s10 s11]":      {Column: "blocked_until", Operator: dbview.Empty, Sort: "subject"},
+		"validation_failed":         {Column: "count", Operator: dbview.Equal, Value: "many"},
+		"validation_failed ":        {Sort: "count; drop table users"},
+		"validation_failed  ":       {Column: `subject" or true --`, Operator: dbview.Equal},
+		"validation_failed   ":      {Column: "count", Operator: "= 1 or"},
+		"validation_failed    ":     {Offset: -1},
+		"validation_failed     ":    {Offset: 1e9},
+		"validation_failed       ":  {Sort: "a\x00"},
+		"validation_failed        ": {Column: "\xff", Operator: dbview.Equal},
+		"validation_failed      ":   {Column: "subject", Operator: dbview.Equal, Value: "a\x00"},
 	} {
 		if got := read(sel); got != strings.TrimSpace(want) {
 			t.Errorf("%+v: %s; want %s", sel, got, want)
