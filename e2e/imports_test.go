@@ -97,7 +97,7 @@ var allowed = map[string][]string{
 // outside says which packages may import a library that shapes its users.
 var outside = map[string][]string{
 	"github.com/danielgtaylor/huma/v2": {"api", "internal/apidoc", "internal/apidoc/model"},
-	"github.com/go-chi/chi/v5":         {"api", "internal/httpedge", "internal/app"},
+	"github.com/go-chi/chi/v5":         {"api", "internal/httpedge", "internal/pages", "internal/app"},
 	"github.com/riverqueue/river":      {"db", "internal/queue", "internal/jobs"},
 	"github.com/lestrrat-go/jwx/v2":    {"internal/token"},
 	"github.com/wneessen/go-mail":      {"internal/mail"},

@@ -20,7 +20,7 @@ type Backend struct {
 	Since, Transaction *time.Time
 	// BlockedBy are the connections whose locks it waits for.
 	BlockedBy []int32
-	// Query is what it executes, or did last; "" where that may not be seen.
+	// Query is what it executes; "" for nothing, and where that may not be seen.
 	Query string
 }
 
@@ -30,7 +30,7 @@ const activity = `
 select a.pid, coalesce(a.usename::text, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), coalesce(a.state, ''),
        coalesce(case when a.state <> 'idle' then a.wait_event_type || ': ' || a.wait_event end, ''), a.state_change, a.xact_start,
        case when l.waits then pg_blocking_pids(a.pid) else '{}' end,
-       coalesce(case when a.usename = session_user and a.application_name = current_setting('application_name') then left(a.query, 1000) end, '')
+       coalesce(case when a.state <> 'idle' and a.usename = session_user and a.application_name = current_setting('application_name') then left(a.query, 1000) end, '')
 from pg_stat_activity a
 cross join lateral (select exists (select from pg_locks k where k.pid = a.pid and not k.granted) as waits) l
 where a.datname = current_database() and a.pid <> pg_backend_pid()

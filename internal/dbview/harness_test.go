@@ -54,7 +54,12 @@ func (w world) exec(t *testing.T, statements ...string) {
 // list returns the only column of a query by the superuser.
 func (w world) list(t *testing.T, sql string) []string {
 	t.Helper()
-	rows, err := connect(t, w.urls.Admin).Query(t.Context(), sql)
+	conn, err := pgx.Connect(t.Context(), w.urls.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	rows, err := conn.Query(t.Context(), sql)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -266,7 +266,7 @@ func (p databasePages) activity(r *http.Request) (any, error) {
 		if len(b.BlockedBy) > 0 {
 			state.Tone, waits = "bad", "a lock of "+numbers(b.BlockedBy)
 		}
-		row := Row{Cells: []any{strconv.Itoa(b.PID), b.User, b.Application, state, b.Since, b.Transaction, waits, Code(b.Query)}}
+		row := Row{Cells: []any{strconv.Itoa(b.PID), b.User, b.Application, state, b.Since, b.Transaction, waits, Code(short(strings.Join(strings.Fields(b.Query), " "), 240))}}
 		if b.State == "" {
 			row.Cells[3] = nil
 		}
@@ -288,6 +288,13 @@ func numbers(list []int32) string {
 		texts = append(texts, strconv.Itoa(int(n)))
 	}
 	return strings.Join(texts, ", ")
+}
+
+func rowsIn(n int) string {
+	if n == 1 {
+		return "1 row in "
+	}
+	return grouped(int64(n)) + " rows in "
 }
 
 // consolePage is the console, with what came of a statement.
@@ -348,7 +355,7 @@ func (p databasePages) query(r *http.Request) (Outcome, error) {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	page.Answer, page.About = &t, grouped(int64(len(answer.Values)))+" rows in "+took(answer.Took)+". "+answer.Cut
+	page.Answer, page.About = &t, rowsIn(len(answer.Values))+took(answer.Took)+". "+answer.Cut
 	if q.Explain != dbview.Result { // a plan is one text, whose indentation means something
 		var lines []string
 		for _, values := range answer.Values {
