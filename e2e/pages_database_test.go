@@ -12,8 +12,7 @@ import (
 	"github.com/waypost/waypost/db/dbtest"
 )
 
-// Abuse cases 51, 52 and 54.
-func TestTheDatabasePagesShowWhatIsNoSecret(t *testing.T) {
+func TestCase51And52TheDatabasePagesShowWhatIsNoSecret(t *testing.T) {
 	t.Parallel()
 	urls := dbtest.NewURL(t)
 	p := startServe(t, urls.App, "WAYPOST_DATABASE_VIEWER_URL="+urls.Viewer)

@@ -66,7 +66,7 @@ insert into visible_columns (table_name, shown, hidden) values
     ('site_zones', '{site_id,effective_from,timezone}', '{}'),
     ('sites', '{id,name,domain,timezone,site_key,created_at,updated_at,deleted_at,has_zone_history}', '{import_secret}'),
     ('throttles', '{name,subject,count,blocked_until,forget_at}', '{}'),
-    ('totp_factors', '{user_id,created_at,confirmed_at}', '{secret,secret_key_id,last_step}'),
+    ('totp_factors', '{user_id,last_step,created_at,confirmed_at}', '{secret,secret_key_id}'),
     ('upload_usage', '{owner_id,bytes}', '{}'),
     ('uploads', '{id,owner_id,filename,content_type,size,sha256,status,width,height,backend,key,staging_key,held,expires_at,claimed_until,thumbnail_key,thumbnail_type,created_at,updated_at}', '{}'),
     ('users', '{id,first_name,last_name,email,email_key,role,active,created_at,updated_at,email_verified_at}', '{password_hash}'),

@@ -37,8 +37,7 @@ func TestTheConsoleAnswers(t *testing.T) {
 	}
 }
 
-// Abuse case 52.
-func TestTheConsoleExecutesNothingThatDoesMoreThanLook(t *testing.T) {
+func TestCase52TheConsoleExecutesNothingThatDoesMoreThanLook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(t, `set waypost.actor_type = 'cli'`, `insert into posts (author_id, title, body) select null, 'kept', 'kept' where false`,
@@ -138,7 +137,7 @@ func TestANameThatIsRefusedIsRefusedAnywhere(t *testing.T) {
 	})
 }
 
-func TestAStatementEndsAfterItsTime(t *testing.T) {
+func TestCase52AStatementEndsAfterItsTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(o *dbview.Options) { o.Timeout = 300 * time.Millisecond })
 	for _, sql := range []string{"select pg_sleep(60)", "select count(*) from generate_series(1, 1e12::bigint)", "explain analyze select pg_sleep(60)"} {

@@ -21,7 +21,7 @@ var secrets = []string{
 	"mails.text", "mails.html", "mails.secret", "river_job.args", "river_job.metadata", "webhook_events.raw",
 }
 
-func TestTheConsolesRoleSelectsWhatTheListShowsAndNothingElse(t *testing.T) {
+func TestCase52TheConsolesRoleSelectsWhatTheListShowsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	shown := w.list(t, `select v.table_name || '.' || c from visible_columns v, unnest(v.shown) c`)
@@ -122,8 +122,7 @@ func TestEveryTableCanBeOpened(t *testing.T) {
 	}
 }
 
-// Abuse cases 51 and 61.
-func TestRowsAreSortedFilteredAndPaged(t *testing.T) {
+func TestCase51RowsAreSortedFilteredAndPaged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(t, `set waypost.actor_type = 'cli'`,
