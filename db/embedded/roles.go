@@ -99,6 +99,7 @@ begin
     end if;
     if not exists (select from pg_roles where rolname = '`+ViewerRole+`') then
         create role `+ViewerRole+` login;
+        alter role `+ViewerRole+` set temp_file_limit = '1GB';
     end if;
     if not pg_has_role('`+OwnerRole+`', '`+AppRole+`', 'member') then
         grant `+AppRole+` to `+OwnerRole+`;

@@ -215,6 +215,8 @@ $$;
 
 -- Does what viewer_mends says, as far as the current user may. The owner or an
 -- administrator calls it once after making the role; `waypost migrate up` does the same.
+-- Only a superuser can bound the temporary files of a role, which else a statement could
+-- fill the disk with.
 -- +goose StatementBegin
 create function grant_viewer() returns text language plpgsql set search_path = public, pg_temp as $$
 declare
@@ -227,6 +229,9 @@ begin
             done := done + 1;
         end loop;
     end loop;
+    if (select rolsuper from pg_roles where rolname = current_user) and exists (select from pg_roles where rolname = 'waypost_viewer') then
+        alter role waypost_viewer set temp_file_limit = '1GB';
+    end if;
     return done || ' rights mended';
 end $$;
 -- +goose StatementEnd

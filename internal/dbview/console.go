@@ -172,7 +172,7 @@ func (s *Service) connect(ctx context.Context) (*pgconn.PgConn, error) {
 	if err == nil || ctx.Err() != nil {
 		return conn, db.Translate(err)
 	}
-	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pe.Code, "28") {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && (strings.HasPrefix(pe.Code, "28") || pe.Code == "3D000" || pe.Code == "42501") { // the role, the password, the database, CONNECT
 		return nil, errRights("The console can't sign in: " + pe.Message + ".").Because(err)
 	}
 	return nil, db.Translate(err)

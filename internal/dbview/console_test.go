@@ -297,3 +297,28 @@ func TestEveryUseIsNotedBeforeItIsDone(t *testing.T) {
 		t.Errorf("the text of a long statement is not whole: %s", fmt.Sprint(whole)[:200])
 	}
 }
+
+func TestAConsoleThatCantSignInSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for url, want := range map[string]string{
+		strings.Replace(w.urls.Viewer, "waypost_viewer@", "nobody_here@", 1): "can't sign in",
+		strings.Replace(w.urls.Viewer, "/test_", "/nix_", 1):                 "can't sign in",
+		"postgres://waypost_viewer:hush-hush@127.0.0.1:1/nix":                "cannot reach its database",
+	} {
+		s, err := dbview.New(dbview.Options{DB: dbOf(t, w), ViewerURL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := s.State(t.Context())
+		if err != nil || !strings.Contains(state.Problem, want) || (len(state.Statements) == 0) != (want == "cannot reach its database") {
+			t.Errorf("%s: %+v, %v", url, state, err)
+		}
+		if _, err := s.Query(asAdmin(t), dbview.Question{SQL: "select 1"}); err == nil || strings.Contains(fmt.Sprintf("%+v %v", state, err), "hush-hush") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	if _, err := dbview.New(dbview.Options{DB: dbOf(t, w), ViewerURL: "postgres://waypost_viewer:hush-hush@[nix"}); err == nil || strings.Contains(err.Error(), "hush-hush") || !strings.Contains(err.Error(), "WAYPOST_DATABASE_VIEWER_URL") {
+		t.Errorf("%v", err)
+	}
+}

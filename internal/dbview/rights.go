@@ -126,11 +126,15 @@ type State struct {
 // State looks whether the console works.
 func (s *Service) State(ctx context.Context) (State, error) {
 	if s.o.ViewerURL != "" {
-		problem, err := s.problem(ctx)
-		if problem == "" || err != nil {
-			return State{}, err
+		err := s.try(ctx)
+		f, ok := errors.AsType[*fault.Error](err)
+		switch {
+		case ok && f.Kind == fault.Conflict:
+			return State{Problem: f.Message, Statements: db.ViewerStatements(true)}, nil
+		case ok:
+			return State{Problem: f.Message}, nil
 		}
-		return State{Problem: problem, Statements: db.ViewerStatements(true)}, nil
+		return State{}, err
 	}
 	var exists bool
 	if err := s.o.DB.Direct().QueryRow(ctx, `select exists (select from pg_roles where rolname = $1)`, db.ViewerRole).Scan(&exists); err != nil {
@@ -139,23 +143,20 @@ func (s *Service) State(ctx context.Context) (State, error) {
 	return State{Problem: ErrOff.Message, Statements: db.ViewerStatements(exists)}, nil
 }
 
-// problem signs in at the console and says what is wrong, "" for nothing.
-func (s *Service) problem(ctx context.Context) (string, error) {
+// try signs in at the console, and returns a fault of what is wrong.
+func (s *Service) try(ctx context.Context) error {
 	leave, err := s.console.take(ctx)
 	if errors.Is(err, db.ErrBusy) {
-		return "", nil // it works on something
+		return nil // it works on something
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer leave()
 	conn, err := s.connect(ctx)
-	if err == nil {
-		defer discard(ctx, conn)
-		err = s.begin(ctx, conn)
+	if err != nil {
+		return err
 	}
-	if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind != fault.Internal {
-		return f.Message, nil
-	}
-	return "", err
+	defer discard(ctx, conn)
+	return s.begin(ctx, conn)
 }
