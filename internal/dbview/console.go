@@ -119,7 +119,7 @@ func (q Question) sql() string {
 }
 
 // Query answers a question. It returns a validation fault, ErrOff, ErrNoRows,
-// ErrExpensive, db.ErrBusy, faults of code console_rights and query_refused, and one of
+// ErrExpensive, db.ErrBusy, faults of code console_rights, console_sign_in and query_refused, and one of
 // code query_failed with what PostgreSQL says about the statement.
 func (s *Service) Query(ctx context.Context, q Question) (Answer, error) {
 	if err := q.validate(); err != nil {
@@ -173,7 +173,7 @@ func (s *Service) connect(ctx context.Context) (*pgconn.PgConn, error) {
 		return conn, db.Translate(err)
 	}
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && (strings.HasPrefix(pe.Code, "28") || pe.Code == "3D000" || pe.Code == "42501") { // the role, the password, the database, CONNECT
-		return nil, errRights("The console can't sign in: " + pe.Message + ".").Because(err)
+		return nil, errSignIn(pe.Message).Because(err)
 	}
 	return nil, db.Translate(err)
 }
@@ -215,6 +215,13 @@ set local jit = off`, s.o.Timeout.Milliseconds())).ReadAll()
 
 func errRights(message string) *fault.Error {
 	return fault.New(fault.Conflict, "console_rights", message)
+}
+
+// codeSignIn is the code of errSignIn.
+const codeSignIn = "console_sign_in"
+
+func errSignIn(reason string) *fault.Error {
+	return fault.Newf(fault.Conflict, codeSignIn, "The console can't sign in: %s.", reason)
 }
 
 // texts returns the only column of a query whose arguments are texts.

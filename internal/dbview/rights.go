@@ -119,7 +119,7 @@ type State struct {
 	// Problem says why not, "" if it does.
 	Problem string
 	// Statements turn it on, executed by an administrator of the database; nil where it
-	// works or something else must be done.
+	// works or Problem says what must be done.
 	Statements []string
 }
 
@@ -129,7 +129,7 @@ func (s *Service) State(ctx context.Context) (State, error) {
 		err := s.try(ctx)
 		f, ok := errors.AsType[*fault.Error](err)
 		switch {
-		case ok && f.Kind == fault.Conflict:
+		case ok && f.Code == codeSignIn:
 			return State{Problem: f.Message, Statements: db.ViewerStatements(true)}, nil
 		case ok:
 			return State{Problem: f.Message}, nil
