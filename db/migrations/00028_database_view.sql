@@ -14,7 +14,7 @@ create table visible_columns (
 );
 insert into audit_excluded (pattern, reason) values ('visible\_columns', 'written by migrations');
 insert into visible_columns (table_name, shown, hidden) values
-    ('api_tokens', '{id,user_id,name,prefix,scopes,created_at,expires_at,last_used_at,revoked_at}', '{token_sha256}'),
+    ('api_tokens', '{id,user_id,name,prefix,scopes,created_at,expires_at,last_used_at,revoked_at,last_address,allowed_networks,rate,replaced_at,expiry_told_at}', '{token_sha256}'),
     ('audit_checkpoints', '{size,root,head_hash,at,note}', '{}'),
     ('audit_excluded', '{pattern,reason}', '{}'),
     ('audit_head', '{one_row,seq,hash,emptied_to,sealed_to,mark_id,mark_xid}', '{}'),
@@ -27,6 +27,7 @@ insert into visible_columns (table_name, shown, hidden) values
     ('blog_words', '{id,created_at,words}', '{}'),
     ('blogs', '{id,author_id,title,slug,excerpt,content,image,published,published_at,created_at,updated_at}', '{}'),
     ('cron', '{name,description,schedule,timezone,everywhere,next_run_at,declared_at,last_run_at,last_outcome,last_error,last_duration}', '{}'),
+    ('email_changes', '{id,user_id,session_id,signed_in_at,old_email,old_email_key,new_email,new_email_key,created_at,expires_at,mailed_at,confirmed_at,undo_until,closed_at,closed_by}', '{confirm_sha256,undo_sha256}'),
     ('events', '{site_id,occurred_at,id,day,visitor,session_id,path,name,props}', '{}'),
     ('goose_db_version', '{id,version_id,is_applied,tstamp}', '{}'),
     ('identities', '{id,user_id,provider,subject,email,created_at,last_used_at}', '{}'),
@@ -56,8 +57,10 @@ insert into visible_columns (table_name, shown, hidden) values
     ('rollup_labels', '{site_id,id,label,value}', '{digest}'),
     ('rollup_sites', '{site_id,generation,last_label}', '{}'),
     ('rollup_visitors', '{site_id,day,visitor}', '{portion}'),
+    ('service_accounts', '{id,user_key,name,role,active,created_at}', '{}'),
     ('session_heads', '{site_id,day,visitor,session_id,last_at,edition,former_session,former_at,stale}', '{}'),
     ('sessions', '{site_id,day,id,visitor,started_at,last_at,pageviews,events,entry_at,entry_path,exit_at,exit_path,source,utm_source,utm_medium,utm_campaign,utm_term,utm_content,country,device,browser,os}', '{}'),
+    ('sign_in_networks', '{user_id,network,seen_at}', '{}'),
     ('signing_keys', '{kid,public_key,created_at,retires_at,signs_from}', '{private_key,wrapping_key_id}'),
     ('site_api_keys', '{site_id,id,name,scope,prefix,created_at,expires_at,revoked_at,last_used_at}', '{key_sha256}'),
     ('site_days', '{site_id,day,starts_at,ends_at,state}', '{salt}'),
@@ -66,7 +69,7 @@ insert into visible_columns (table_name, shown, hidden) values
     ('site_zones', '{site_id,effective_from,timezone}', '{}'),
     ('sites', '{id,name,domain,timezone,site_key,created_at,updated_at,deleted_at,has_zone_history}', '{import_secret}'),
     ('throttles', '{name,subject,count,blocked_until,forget_at}', '{}'),
-    ('totp_factors', '{user_id,last_step,created_at,confirmed_at}', '{secret,secret_key_id}'),
+    ('totp_factors', '{user_id,last_step,created_at,confirmed_at,unproven}', '{secret,secret_key_id}'),
     ('upload_usage', '{owner_id,bytes}', '{}'),
     ('uploads', '{id,owner_id,filename,content_type,size,sha256,status,width,height,backend,key,staging_key,held,expires_at,claimed_until,thumbnail_key,thumbnail_type,created_at,updated_at}', '{}'),
     ('users', '{id,first_name,last_name,email,email_key,role,active,created_at,updated_at,email_verified_at}', '{password_hash}'),
@@ -261,6 +264,7 @@ revoke execute on function audit_row() from public;
 revoke execute on function audit_no_truncate() from public;
 revoke execute on function audit_webhook_events() from public;
 revoke execute on function words_due() from public;
+revoke execute on function users_email_reserved() from public;
 
 -- +goose Down
 grant execute on function webhook_job_lives(bigint), audit_lp(bytea), audit_opt(text), audit_actor(text), audit_shown(jsonb, text[]), audit_webhook_line(uuid, text, text, text, bytea), audit_uncovered() to public;

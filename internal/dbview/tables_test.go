@@ -15,7 +15,7 @@ import (
 
 // secrets are the columns that nobody may ever see, whatever the list says.
 var secrets = []string{
-	"users.password_hash", "refresh_tokens.token_sha256", "mail_tokens.token_sha256", "api_tokens.token_sha256", "page_sessions.cookie_sha256", "recovery_codes.code_sha256",
+	"users.password_hash", "refresh_tokens.token_sha256", "mail_tokens.token_sha256", "api_tokens.token_sha256", "page_sessions.cookie_sha256", "email_changes.confirm_sha256", "email_changes.undo_sha256", "recovery_codes.code_sha256",
 	"totp_factors.secret", "signing_keys.private_key", "audit_keys.private_key", "sites.import_secret", "site_api_keys.key_sha256", "site_days.salt", "audit_log.salt", "audit_pending.salt",
 	"oauth_flows.state_sha256", "oauth_flows.browser_sha256", "oauth_flows.code_challenge", "oauth_codes.code_sha256", "oauth_codes.code_challenge",
 	"mails.text", "mails.html", "mails.secret", "river_job.args", "river_job.metadata", "webhook_events.raw",
