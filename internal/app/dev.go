@@ -82,7 +82,7 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 	if err != nil {
 		return err
 	}
-	database.addViewer(env)
+	database.exchange(env)
 	if err := database.takeForDev(ctx, c); err != nil {
 		return err
 	}
@@ -109,10 +109,6 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 		return err
 	}
 	cleanup.add("service", a.Close)
-	env.drop(envPSQL)
-	if database.Private() {
-		env.set(envPSQL, database.OwnerURL)
-	}
 	if err := env.write(c.DataDir); err != nil {
 		return err
 	}
@@ -120,10 +116,14 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 	return a.Run(ctx, l)
 }
 
-// addViewer gives a database that is not the private one, and has no connection string
-// for the console, the one of an earlier dev, or a new one. Its role is made with the
-// migrations, if the owner may do that.
-func (d *Database) addViewer(env *devEnv) {
+// exchange puts the owner's connection string of the private database into env. It
+// gives another, if that has none for the console, the one of an earlier dev, or a new
+// one, whose role is made with the migrations where the owner may do that.
+func (d *Database) exchange(env *devEnv) {
+	env.drop(envPSQL)
+	if d.Private() {
+		env.set(envPSQL, d.OwnerURL)
+	}
 	if d.Private() || d.ViewerURL != "" {
 		env.drop(envViewer)
 		return
