@@ -560,6 +560,12 @@ type User struct {
 	EmailVerifiedAt *time.Time
 }
 
+type VisibleColumn struct {
+	TableName string
+	Shown     []string
+	Hidden    []string
+}
+
 type WebhookAlert struct {
 	Provider  string
 	Streak    int64

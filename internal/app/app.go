@@ -186,7 +186,7 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 		return err
 	}
 	cleanup.add("listener", func() error { return ignoreClosed(l.Close()) })
-	database := &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}
+	database := outsideDatabase(c)
 	logger.InfoContext(ctx, "starting", "database", database.Name())
 	areas, err := database.connect(ctx, c, logger, o.Migrate)
 	if err != nil {
@@ -196,6 +196,7 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 	if err := warnOfOwner(ctx, areas, logger); err != nil {
 		return errors.Join(err, cleanup.run())
 	}
+	c.DatabaseViewerURL = database.ViewerURL
 	a, err := New(ctx, Options{Config: c, Areas: areas, Logger: logger, LookupSecret: o.LookupSecret, Extensions: o.Extensions})
 	if err != nil {
 		return errors.Join(err, cleanup.run())

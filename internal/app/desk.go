@@ -21,6 +21,7 @@ func (a *App) desk() pages.Group {
 			pages.JobPages(s.Jobs),
 			pages.MailPages(s.Mails),
 			pages.AuditPages(s.Audit),
+			pages.DatabasePages(s.Database),
 		},
 	})
 }

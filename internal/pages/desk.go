@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,6 +88,8 @@ type Outcome struct {
 type Shown struct {
 	View string
 	Data any
+	// Status is that of the answer; 0 for 200.
+	Status int
 }
 
 // Titled is data that knows its page's title.
@@ -259,7 +262,7 @@ func (d *desk) act(s Section, screen Screen, a Act) http.HandlerFunc {
 			return
 		}
 		if done.Show != nil {
-			d.render(w, http.StatusOK, done.Show.View, d.view(r, s, screen.Title, done.Show.Data))
+			d.render(w, cmp.Or(done.Show.Status, http.StatusOK), done.Show.View, d.view(r, s, screen.Title, done.Show.Data))
 			return
 		}
 		to := strings.TrimSuffix(r.URL.Path, "/"+a.Name)
