@@ -42,6 +42,8 @@ type Access struct {
 	accounts bool
 	// files says the same of files.
 	files bool
+	// aims are what a call can be about; none for what belongs to no account.
+	aims []aim
 	// link names the query parameter with a signed link, which is enough by itself; the
 	// service verifies it. "" for none.
 	link string
@@ -63,9 +65,10 @@ func signedIn() Access { return Access{scheme: schemeBearer, roles: identity.Rol
 // roles needs an active account with one of r.
 func roles(r ...identity.Role) Access { return Access{scheme: schemeBearer, roles: r} }
 
-// inPerson needs an active account that signed in itself: no API token will do.
+// inPerson needs an active account that signed in itself, and is about that account: no
+// API token will do.
 func inPerson() Access {
-	return Access{scheme: schemeBearer, roles: identity.Roles(), session: true}
+	return Access{scheme: schemeBearer, roles: identity.Roles(), session: true}.ofOneself()
 }
 
 // bySession refuses API tokens.
@@ -78,20 +81,6 @@ func (a Access) bySession() Access {
 // before anything else.
 func (a Access) whileEnrolling() Access {
 	a.enrolling = true
-	return a
-}
-
-// ofAccounts says that an API token needs scope admin, besides the method's own,
-// for others' accounts and to change a role or who is active.
-func (a Access) ofAccounts() Access {
-	a.accounts = true
-	return a
-}
-
-// ofFiles says that an API token needs scope admin, besides the method's own, for
-// others' files.
-func (a Access) ofFiles() Access {
-	a.files = true
 	return a
 }
 
@@ -148,7 +137,7 @@ func (a Access) failures() []error {
 	case a.scheme == schemeSiteKey:
 		return []error{site.ErrAPIKey, errScope, errTooMany}
 	case a.scheme == schemeBearer:
-		list := []error{errNoToken, token.ErrExpired, token.ErrInvalid, account.ErrSessionRevoked}
+		list := []error{errNoToken, token.ErrExpired, token.ErrInvalid, account.ErrSessionRevoked, account.ErrTokenNetwork, errThrottled}
 		if !a.enrolling {
 			list = append(list, account.ErrTwoFactorRequired)
 		}

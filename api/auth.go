@@ -11,14 +11,15 @@ import (
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
+	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/throttle"
 )
 
 // AuthService signs people in and out. SignIn returns account.ErrInvalidCredentials,
 // account.ErrInactive, account.ErrBusy or throttle.ErrLimited; Refresh returns
-// account.ErrRefreshUnknown, account.ErrRefreshReused or account.ErrSessionRevoked;
-// FindByID account.ErrNotFound; SignOut account.ErrNoSession.
+// account.ErrRefreshUnknown, account.ErrRefreshReused, account.ErrSessionRevoked or
+// throttle.ErrLimited; FindByID account.ErrNotFound; SignOut account.ErrNoSession.
 type AuthService interface {
 	SignIn(ctx context.Context, email, password string) (account.SignedIn, error)
 	Refresh(ctx context.Context, refreshToken string) (account.SignedIn, error)
@@ -28,6 +29,9 @@ type AuthService interface {
 
 // errThrottled is throttle.ErrLimited as it is answered: with a time.
 var errThrottled = throttle.ErrLimited.After(time.Minute)
+
+// errServiceAccount is for what only a person has.
+var errServiceAccount = fault.New(fault.Forbidden, "service_account", "A service account has no profile of a person.")
 
 // Login is the body of a sign-in.
 type Login struct {
@@ -64,6 +68,7 @@ type SignInService interface {
 	IdentityService
 	TwoFactorService
 	Registrar
+	EmailService
 	SessionService
 }
 
@@ -81,6 +86,7 @@ func SignIn(s SignInService, keys KeySet, baseURL string) Resource {
 			registerTwoFactor(a, s)
 			registerRegistration(a, s)
 			registerPasswords(a, s)
+			registerEmailChanges(a, s)
 			registerSessions(a, s)
 			registerKeySet(a, keys)
 		},
@@ -97,7 +103,9 @@ func registerAuth(a huma.API, s AuthService) {
 			"with two-factor authentication it answers with an `mfa_token` instead. " +
 			"An unknown address and a wrong password get the same `invalid_credentials`; " +
 			"a deactivated account gets `account_inactive` if the password is right. " +
-			"After ten failures in a row for one account, or a hundred from one network address in 15 minutes, the answer is 429.",
+			"After ten failures in a row for one account, or a hundred from one network address in 15 minutes, the answer is 429; " +
+			"so it is after 300 right passwords of one account from one address in 15 minutes: a program that asks often keeps its session, or has an API token. " +
+			"An account has at most 50 sessions; one more ends the first.",
 	}, public(), account.ErrInvalidCredentials, account.ErrInactive, errThrottled, account.ErrBusy), exportedSignIns()...), func(ctx context.Context, in *loginInput) (*signInOutput, error) {
 		c := in.Body.Value()
 		signed, err := s.SignIn(ctx, c.Email, c.Password)
@@ -114,8 +122,9 @@ func registerAuth(a huma.API, s AuthService) {
 		Summary:     "Get the next tokens",
 		Description: "Spends a refresh token and answers with the session's next tokens. A refresh token works once: " +
 			"if it is sent again, the session ends, because the token may have been stolen. Where the service allows a second use shortly after the first, " +
-			"the second use starts a second branch of tokens. Use only one branch: once a token of one branch was spent, a token of the other ends the session.",
-	}, public(), account.ErrRefreshReused, account.ErrRefreshUnknown, account.ErrSessionRevoked), export.Variant{
+			"the second use starts a second branch of tokens. Use only one branch: once a token of one branch was spent, a token of the other ends the session. " +
+			"After 300 refreshes of one session, or 3,000 of one account, in 15 minutes the answer is 429; it spends nothing, so that the same token works later.",
+	}, public(), account.ErrRefreshReused, account.ErrRefreshUnknown, account.ErrSessionRevoked, errThrottled), export.Variant{
 		Body:    map[string]any{"refresh_token": "{{refreshToken}}"},
 		Capture: map[string]string{"accessToken": "/data/access_token", "refreshToken": "/data/refresh_token"},
 	}), func(ctx context.Context, in *refreshInput) (*tokensOutput, error) {
@@ -150,8 +159,11 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		Method:      http.MethodGet,
 		Path:        "/api/auth/me",
 		Summary:     "Who am I?",
-		Description: "The account of the access token, as it is now.",
-	}, signedIn().whileEnrolling()), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
+		Description: "The account of the access token, or of an API token's owner, as it is now. A service account is no person and gets 403.",
+	}, signedIn().ofPerson().whileEnrolling(), errServiceAccount), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
+		if identity.FromContext(ctx).Service {
+			return nil, errServiceAccount
+		}
 		u, err := s.FindByID(ctx, identity.FromContext(ctx).UserID)
 		if errors.Is(err, account.ErrNotFound) { // deleted since the guard looked
 			err = account.ErrSessionRevoked

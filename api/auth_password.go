@@ -15,10 +15,12 @@ import (
 // Registrar lets people make and keep their own accounts. All methods return
 // validation faults; Register returns account.ErrEmailTaken, Register,
 // RequestVerification and RequestPasswordReset throttle.ErrLimited, ResetPassword
-// and VerifyEmail account.ErrLinkInvalid, ChangePassword account.ErrReauthenticate.
+// and VerifyEmail account.ErrLinkInvalid, VerifyEmail also
+// account.ErrPasswordRequired, account.ErrInvalidCredentials and throttle.ErrLimited,
+// ChangePassword account.ErrReauthenticate.
 type Registrar interface {
 	Register(ctx context.Context, n account.NewUser) (account.User, error)
-	VerifyEmail(ctx context.Context, token string) error
+	VerifyEmail(ctx context.Context, v account.Verification) error
 	RequestVerification(ctx context.Context, email string) error
 	RequestPasswordReset(ctx context.Context, email string) error
 	ResetPassword(ctx context.Context, token, password string) error
@@ -35,7 +37,9 @@ type Registration struct {
 
 // EmailVerification is the body that verifies an address.
 type EmailVerification struct {
-	Token string `json:"token" model:"required,min=1,max=200" doc:"The code from the mailed link." example:"wpml_b3BhcXVl"`
+	Token       string `json:"token" model:"required,min=1,max=200" doc:"The code from the mailed link." example:"wpml_b3BhcXVl"`
+	Password    string `json:"password" model:"min=1,max=128" doc:"The account's password, unless you are signed in to it: everything stays as it is." example:"correct horse battery staple"`
+	NewPassword string `json:"new_password" model:"min=8,max=128,alternative" doc:"A new password instead of the account's: everything older ends. Passwords that attackers try first are refused." example:"a newer horse battery staple"`
 }
 
 // VerificationRequest is the body that asks for another link.
@@ -113,12 +117,16 @@ func registerVerification(a huma.API, s Registrar) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/verify-email",
 		Summary:     "Verify an e-mail address",
-		Description: "Spends the code of a link that was mailed to the address. The code works once, and only while the account has that address.",
-	}, public(), account.ErrLinkInvalid)), func(ctx context.Context, in *struct {
+		Description: "Spends the code of a link that was mailed to the address. The code works once, and only while the account has that address. " +
+			"Somebody else may have registered the account, so also prove that it is yours: send the code with an access token of the account, or with its `password`. " +
+			"Everything stays as it is then. Or make it yours with a `new_password`, which ends all older sessions, API tokens, linked identities and the old password. " +
+			"Without any of them the answer is `password_required`; failures don't use the code up.",
+	}, anybody().ofOneself().whileEnrolling(), account.ErrLinkInvalid, account.ErrPasswordRequired, account.ErrInvalidCredentials, errThrottled, account.ErrBusy)), func(ctx context.Context, in *struct {
 		Body model.Request[EmailVerification]
 	}) (*doneOutput, error) {
-		if err := s.VerifyEmail(ctx, in.Body.Value().Token); err != nil {
-			return nil, err
+		v := in.Body.Value()
+		if err := s.VerifyEmail(ctx, account.Verification{Secret: v.Token, Password: v.Password, NewPassword: v.NewPassword}); err != nil {
+			return nil, within("body", err)
 		}
 		return done("Your address is verified."), nil
 	})

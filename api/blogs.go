@@ -55,7 +55,7 @@ func Blogs(s BlogService) Resource {
 				summary:     "Write a blog",
 				description: "Stores a blog by the account that is signed in, as a draft unless `published` is true.",
 				message:     "Blog stored.",
-				access:      editors, fails: []error{content.ErrSlugTaken},
+				access:      editors.ofOneself(), fails: []error{content.ErrSlugTaken},
 			}, func(ctx context.Context, b Blog) (content.Blog, error) {
 				n := content.NewBlog{
 					AuthorID: identity.FromContext(ctx).UserID, Title: b.Title, Excerpt: b.Excerpt, Content: b.Content, Image: b.Image, Published: b.Published,
@@ -69,13 +69,13 @@ func Blogs(s BlogService) Resource {
 				summary:     "Show a blog",
 				description: "Everybody may read a published blog. A draft is for an `EDITOR` or an `ADMIN`; others get 404. A former slug is unknown.",
 				message:     "Blog found.",
-				access:      anybody(), fails: []error{content.ErrNoBlog},
+				access:      anybody().ofReaders(), fails: []error{content.ErrNoBlog},
 			}, func(ctx context.Context, name string) (content.Blog, error) { return s.FindBlog(ctx, name) })
 			blogs.update(a, said{
 				summary:     "Change a blog",
 				description: "Takes the blog in full or in part: absent fields keep their values. When `published` becomes true for the first time, `published_at` is set, and kept from then on.",
 				message:     "Blog changed.",
-				access:      editors, fails: []error{content.ErrNoBlog, content.ErrSlugTaken},
+				access:      editors.ofEverybody(), fails: []error{content.ErrNoBlog, content.ErrSlugTaken},
 			}, func(ctx context.Context, name string, body *model.Update[Blog]) (content.Blog, error) {
 				b := body.Value()
 				return s.UpdateBlog(ctx, name, content.BlogChange{
@@ -86,7 +86,7 @@ func Blogs(s BlogService) Resource {
 			blogs.remove(a, said{
 				summary:     "Delete a blog",
 				description: "Deletes a blog, published or not.",
-				access:      editors, fails: []error{content.ErrNoBlog},
+				access:      editors.ofEverybody(), fails: []error{content.ErrNoBlog},
 			}, func(ctx context.Context, name string) error { return s.DeleteBlog(ctx, name) })
 		},
 	}
@@ -97,7 +97,7 @@ func registerBlogList(a huma.API, blogs rows[Blog, content.Blog, string], s Blog
 		summary: "List blogs",
 		description: "Published blogs, and for an `EDITOR` or an `ADMIN` drafts as well, newest first unless sorted otherwise, page by page. " +
 			pagesOfLongTexts,
-		access: anybody(),
+		access: anybody().ofEverybody(),
 	}, func(ctx context.Context, in *listBlogsInput) (page.Page[content.Blog], error) {
 		r, err := in.request(in.Query, in.Sort)
 		if err != nil {

@@ -25,7 +25,7 @@ func described(t *testing.T) *huma.OpenAPI {
 	t.Helper()
 	a, err := api.Mount(chi.NewRouter(), api.Options{
 		BaseURL:   baseURL,
-		Resources: append(unmanned(t), api.SignIn(nil, nil, baseURL), api.APITokens(nil), api.Users(nil), api.Posts(nil), api.Blogs(nil)),
+		Resources: append(unmanned(t), api.SignIn(nil, nil, baseURL), api.APITokens(nil), api.Users(nil), api.ServiceAccounts(nil), api.Posts(nil), api.Blogs(nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -40,6 +40,7 @@ const (
 const (
 	orderRegister = -90 + iota
 	orderMemberSignIn
+	orderChangeEmail
 	orderChangePassword
 	orderSetupTOTP
 	orderEnableTOTP
@@ -112,9 +113,9 @@ func exportedSignIns() []export.Variant {
 			Capture: map[string]string{memberToken: "/data/access_token"},
 		},
 		{
-			Name: "member-first-step", Summary: "Sign in as the new account, first step", Order: orderMemberFirstStep,
+			Name: "member-first-step", Summary: "Sign in as the new account, first step", Order: orderMemberFirstStep, Optional: true,
 			Body:    map[string]any{"email": "{{memberEmail}}", "password": memberNewPassword},
-			Capture: map[string]string{"mfaToken": "/data/mfa_token"},
+			Capture: map[string]string{"mfaToken": "/data/mfa_token", memberToken: "/data/access_token"},
 		},
 	}
 }

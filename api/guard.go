@@ -57,6 +57,9 @@ func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Con
 			httpedge.WriteError(w, r, errRole)
 			return
 		}
+		if kept := cacheControl(a, r); kept != "" {
+			w.Header().Set("Cache-Control", kept)
+		}
 		var err error
 		c := identity.NewContext(ctx.Context(), identity.FromContext(ctx.Context()).Doing(ctx.Operation().OperationID))
 		switch {
@@ -65,7 +68,6 @@ func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Con
 		case a.scheme == schemeBearer:
 			if a.optional {
 				w.Header().Add("Vary", "Authorization")
-				w.Header().Set("Cache-Control", cacheControl(r))
 				if isAnonymous(r) {
 					break
 				}
@@ -88,13 +90,22 @@ func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Con
 // isAnonymous reports whether a request brings no credential at all.
 func isAnonymous(r *http.Request) bool { return len(r.Header.Values("Authorization")) == 0 }
 
-// cacheControl is of answers that everybody gets, or only who signed in. A failure says
-// no-store instead.
-func cacheControl(r *http.Request) string {
-	if isAnonymous(r) {
+// cacheControl says who may keep an answer: nobody but whoever asked, unless everybody gets
+// the same. It is "" where the operation says it itself. What an operation sets replaces
+// it, and a failure says no-store.
+func cacheControl(a Access, r *http.Request) string {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case !reads:
+		return "no-store"
+	case a.optional && isAnonymous(r):
 		return "public, max-age=60"
+	case a.optional:
+		return "private"
+	case a.scheme != "":
+		return "private, no-cache" // a browser keeps it for its holder, and asks whether it still holds
 	}
-	return "private"
+	return ""
 }
 
 func signIn(ctx context.Context, r *http.Request, accounts Authenticator, a Access) (context.Context, error) {

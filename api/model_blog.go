@@ -9,7 +9,7 @@ import (
 // Blog is a long text that is published at some time, as clients see it.
 type Blog struct {
 	ID          uint64    `json:"id" model:"primary" doc:"Assigned by the server." example:"1"`
-	Title       string    `json:"title" model:"required,line,min=1,max=200" doc:"Headline." example:"Why the engine weaves"`
+	Title       string    `json:"title" model:"required,line,nonblank,min=1,max=200" doc:"Headline." example:"Why the engine weaves"`
 	Slug        string    `json:"slug" model:"min=1,max=200,unique" doc:"The blog's name in addresses: words of a to z and 0 to 9 with single hyphens between them, not digits alone. Made from the title if absent, with a number behind it if that is taken." example:"why-the-engine-weaves"`
 	Excerpt     string    `json:"excerpt" model:"max=500" doc:"What lists show." example:"Patterns of algebra, and who saw them first."`
 	Content     string    `json:"content" model:"required,min=1,max=500000" doc:"The text, as written." example:"It weaves algebraic patterns just as the loom weaves flowers and leaves."`

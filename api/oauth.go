@@ -51,7 +51,7 @@ type listOAuthProvidersOutput struct {
 
 type startOAuthInput struct {
 	Provider      string `path:"provider" maxLength:"32" doc:"One of the providers that /api/auth/oauth/providers lists." example:"google"`
-	RedirectTo    string `query:"redirect_to" maxLength:"2048" doc:"Where the sign-in returns to with a one-time code, exactly as configured in WAYPOST_OAUTH_RETURN_URLS. Without it, the callback itself answers with the tokens."`
+	RedirectTo    string `query:"redirect_to" maxLength:"2048" doc:"Where the sign-in returns to with a one-time code, exactly as configured in WAYPOST_OAUTH_RETURN_URLS; http://127.0.0.1 and http://[::1] without a port there stand for every port (RFC 8252). Without it, the callback itself answers with the tokens."`
 	CodeChallenge string `query:"code_challenge" maxLength:"128" doc:"Required with redirect_to: the base64url SHA-256 (S256 of RFC 7636) of a secret. Only the program that will exchange the code knows this secret."`
 	Browser       string `cookie:"__Host-waypost_oauth" doc:"The cookie that an earlier start set in the same browser."`
 	PlainBrowser  string `cookie:"waypost_oauth" doc:"The same cookie where the service's own URL is http."`
@@ -83,7 +83,7 @@ type finishOAuthOutput struct {
 // finishFailures are those of asking a provider and of finding the account.
 var finishFailures = []error{
 	account.ErrProvider, account.ErrOAuthState, account.ErrDenied, oauth.ErrCode, oauth.ErrToken, oauth.ErrExchange,
-	account.ErrInactive, account.ErrLinkRequired, account.ErrNoAddress, account.ErrBusy,
+	account.ErrInactive, account.ErrLinkRequired, account.ErrUnverifiedOutside, account.ErrNoAddress, account.ErrBusy,
 }
 
 func registerOAuth(a huma.API, s OAuthService, baseURL string) {
@@ -108,7 +108,7 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 		Summary:       "Sign in with a provider",
 		Description:   "For browsers: sets a cookie and redirects to the provider, which must send the browser back to the callback within ten minutes.",
 		DefaultStatus: http.StatusFound,
-	}, public(), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange), export.Variant{Status: []int{http.StatusFound, http.StatusNotFound}}),
+	}, public(), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange, errThrottled), export.Variant{Status: []int{http.StatusFound, http.StatusNotFound}}),
 		func(ctx context.Context, in *startOAuthInput) (*startOAuthOutput, error) {
 			started, err := s.StartOAuth(ctx, in.Provider, account.OAuthStart{
 				ReturnURL: in.RedirectTo, CodeChallenge: in.CodeChallenge, Browser: browserOf(https, in.Browser, in.PlainBrowser),
@@ -140,8 +140,8 @@ func registerExchange(a huma.API, s OAuthService) {
 		Path:        "/api/auth/oauth/exchange",
 		Summary:     "Exchange the code of a provider's sign-in",
 		Description: "Exchanges the one-time code, with which a sign-in returned to `redirect_to`, for tokens: no token ever travels in a URL. " +
-			"The code is valid for five minutes. After the error `email_exists_link_required` it can still be used for `POST /api/auth/identities`.",
-	}, public(), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrNoAddress, account.ErrBusy), export.Variant{Status: []int{http.StatusOK, http.StatusBadRequest}}),
+			"The code is valid for five minutes. After the errors `email_exists_link_required` and `email_unverified` it can still be used for `POST /api/auth/identities`.",
+	}, public(), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrUnverifiedOutside, account.ErrNoAddress, account.ErrBusy), export.Variant{Status: []int{http.StatusOK, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*signInOutput, error) {
 			c := in.Body.Value()
 			signed, err := s.CollectOAuth(ctx, c.Code, c.Verifier)

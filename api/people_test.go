@@ -52,13 +52,13 @@ type people struct {
 // accountJobs keeps what was inserted, for tests to work.
 type accountJobs struct {
 	mu   sync.Mutex
-	list []account.LinkJob
+	list []queue.Job
 }
 
 func (j *accountJobs) Insert(_ context.Context, _ pgx.Tx, job queue.Job) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.list = append(j.list, job.(account.LinkJob))
+	j.list = append(j.list, job)
 	return nil
 }
 
@@ -78,6 +78,27 @@ func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.Buffer.String()
+}
+
+// work works what was inserted.
+func (p people) work(t *testing.T) {
+	t.Helper()
+	p.jobs.mu.Lock()
+	list := p.jobs.list
+	p.jobs.list = nil
+	p.jobs.mu.Unlock()
+	for _, job := range list {
+		var err error
+		switch job := job.(type) {
+		case account.LinkJob:
+			err = p.accounts.MailLink(t.Context(), job)
+		case account.EmailChangeJob:
+			err = p.accounts.MailEmailChange(t.Context(), job)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func newPeople(t *testing.T) people {
@@ -109,7 +130,7 @@ func newPeople(t *testing.T) people {
 	}
 	if _, err := api.Mount(r, api.Options{
 		BaseURL: baseURL, Authenticator: accounts, SiteKeys: noSiteKeys{},
-		Resources: append(unmanned(t), api.SignIn(accounts, tokens, baseURL), api.APITokens(accounts), api.Users(accounts), api.Posts(posts), api.Blogs(posts)),
+		Resources: append(unmanned(t), api.SignIn(accounts, tokens, baseURL), api.APITokens(accounts), api.Users(accounts), api.ServiceAccounts(accounts), api.Posts(posts), api.Blogs(posts)),
 	}); err != nil {
 		t.Fatal(err)
 	}

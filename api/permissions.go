@@ -32,6 +32,8 @@ type Permission struct {
 	// OthersScopes are what it needs instead for others' accounts and files, and to
 	// change a role or who is active; none where that is no matter.
 	OthersScopes []identity.Scope `json:"token_scopes_for_others,omitempty"`
+	// Targets are what a call can be about; none where no account's token is asked for.
+	Targets []Target `json:"targets,omitempty"`
 	// SiteScope is what a site's secret key needs.
 	SiteScope string `json:"site_key_scope,omitempty"`
 }
@@ -52,6 +54,7 @@ func Permissions(doc *huma.OpenAPI) []Permission {
 			}
 			if a.scheme == schemeBearer {
 				p.Roles = a.roles
+				p.Targets = a.targets(method)
 				if !a.session {
 					p.Scopes, p.OthersScopes = a.scopes(method), a.othersScopes(method)
 				}

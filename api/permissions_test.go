@@ -1,12 +1,14 @@
 package api_test
 
 import (
+	"encoding/json"
 	"flag"
 	"net/http"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,26 +25,72 @@ func permissions(t *testing.T) []api.Permission {
 	return api.Permissions(described(t))
 }
 
+// committed is the matrix of the whole service, as the committed description has it, which
+// another test holds against the operations.
+func committed(t *testing.T) []api.Permission {
+	t.Helper()
+	b, err := os.ReadFile("openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Permissions []api.Permission `json:"x-permissions"`
+	}
+	if err := json.Unmarshal(b, &doc); err != nil || len(doc.Permissions) < 100 {
+		t.Fatalf("%d operations, %v", len(doc.Permissions), err)
+	}
+	return doc.Permissions
+}
+
 func TestTheDocumentedPermissionsAreTheDeclaredOnes(t *testing.T) {
 	t.Parallel()
-	const file, begin, end = "../docs/security.md", "<!-- permissions -->\n", "<!-- /permissions -->"
+	list := committed(t)
+	for name, want := range map[string]string{"permissions": api.PermissionTable(list), "access": api.AccessTable(list)} {
+		documented(t, name, want)
+	}
+}
+
+// Who forgets to declare whose things an operation is about would have it documented as if
+// it made no difference.
+func TestEveryOperationSaysWhoseThingsItIsAbout(t *testing.T) {
+	t.Parallel()
+	for _, p := range committed(t) {
+		own := len(p.Targets) == 1 && p.Targets[0].About == "own"
+		if named := strings.Contains(p.Path, "{"); named && own {
+			t.Errorf("%s %s names something: what of another's?", p.Method, p.Path)
+		}
+		if len(p.Roles) > 1 && (len(p.Targets) == 0 || p.Targets[0].About == "the service's") {
+			t.Errorf("%s %s is for more than an ADMIN: whose things are these?", p.Method, p.Path)
+		}
+	}
+}
+
+// updating is held by whoever changes the page.
+var updating sync.Mutex
+
+// documented holds a table against the one between the marks of that name in
+// docs/security.md, or writes it there.
+func documented(t *testing.T, name, want string) {
+	t.Helper()
+	updating.Lock()
+	defer updating.Unlock()
+	file, begin, end := "../docs/security.md", "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, _ := strings.Cut(string(b), begin)
-	documented, after, found := strings.Cut(rest, end)
+	there, after, found := strings.Cut(rest, end)
 	if !found {
-		t.Fatalf("%s has no marks for the matrix", file)
+		t.Fatalf("%s has no marks for %s", file, name)
 	}
-	want := api.PermissionTable(permissions(t))
 	if *update {
 		if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if diff := cmp.Diff(want, documented); diff != "" {
+	if diff := cmp.Diff(want, there); diff != "" {
 		t.Errorf("run `go test ./api -run %s -update`: %s", t.Name(), diff)
 	}
 }
@@ -149,6 +197,17 @@ func (p people) callers(t *testing.T) []caller {
 				name: string(role) + "'s API token", change: bearer(secret), role: role, scopes: identity.NewScopes(scopes...), token: true,
 			})
 		}
+	}
+	acting := identity.NewContext(t.Context(), p.acting(t, "admin@example.com"))
+	for _, role := range identity.Roles() {
+		scopes := everyScope()
+		if role != identity.Admin {
+			scopes = slices.DeleteFunc(scopes, func(s identity.Scope) bool { return s == identity.Administer })
+		}
+		list = append(list, caller{
+			name: "a service account with role " + string(role), change: bearer(p.bot(t, acting, role, scopes)), role: role,
+			scopes: identity.NewScopes(scopes...), token: true,
+		})
 	}
 	*p.known = list
 	return list

@@ -42,7 +42,7 @@ func Posts(s PostService) Resource {
 			listRows(a, posts, said{
 				summary:     "List posts",
 				description: "Everybody's posts, newest first unless sorted otherwise, page by page. " + pagesOfLongTexts,
-				access:      signedIn(),
+				access:      signedIn().ofEverybody(),
 			}, func(ctx context.Context, in *listPostsInput) (page.Page[content.Post], error) {
 				r, err := in.request(in.Query, in.Sort)
 				if err != nil {
@@ -54,7 +54,7 @@ func Posts(s PostService) Resource {
 				summary:     "Write a post",
 				description: "Stores a post by the account that is signed in.",
 				message:     "Post stored.",
-				access:      signedIn(),
+				access:      signedIn().ofOneself(),
 			}, func(ctx context.Context, p Post) (content.Post, error) {
 				return s.CreatePost(ctx, content.NewPost{AuthorID: identity.FromContext(ctx).UserID, Title: p.Title, Body: p.Body, Tags: p.Tags})
 			})
@@ -62,14 +62,14 @@ func Posts(s PostService) Resource {
 				summary:     "Show a post",
 				description: "One post, whoever wrote it.",
 				message:     "Post found.",
-				access:      signedIn(), fails: []error{content.ErrNoPost},
+				access:      signedIn().ofEverybody(), fails: []error{content.ErrNoPost},
 			}, func(ctx context.Context, id int64) (content.Post, error) { return s.FindPost(ctx, id) })
 			posts.update(a, said{
 				summary: "Change a post",
 				description: "Takes the post in full or in part: absent fields keep their values. Only the post's author, an `EDITOR` or an `ADMIN` may change it. " +
 					"Others who are signed in get 403, not 404, because they may read the post.",
 				message: "Post changed.",
-				access:  signedIn(), fails: []error{content.ErrNoPost, content.ErrNotAuthor},
+				access:  signedIn().ofAuthors(), fails: []error{content.ErrNoPost, content.ErrNotAuthor},
 			}, func(ctx context.Context, id int64, body *model.Update[Post]) (content.Post, error) {
 				p := body.Value()
 				return s.UpdatePost(ctx, id, content.PostChange{
@@ -79,7 +79,7 @@ func Posts(s PostService) Resource {
 			posts.remove(a, said{
 				summary:     "Delete a post",
 				description: "Only the post's author, an `EDITOR` or an `ADMIN` may delete it. Others who are signed in get 403, not 404, because they may read the post.",
-				access:      signedIn(), fails: []error{content.ErrNoPost, content.ErrNotAuthor},
+				access:      signedIn().ofAuthors(), fails: []error{content.ErrNoPost, content.ErrNotAuthor},
 			}, func(ctx context.Context, id int64) error { return s.DeletePost(ctx, id) })
 		},
 	}

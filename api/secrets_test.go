@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/base32"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -84,7 +85,7 @@ func TestCase36NoSecretIsFoundWhereItDoesNotBelong(t *testing.T) {
 			t.Errorf("%s is in the log", what)
 		}
 	}
-	if len(mailed) != 3 || len(r.secrets) < 14 {
+	if len(mailed) != 5 || len(r.secrets) < 14 {
 		t.Errorf("the run was not a full one: %d mailed secrets of %d", len(mailed), len(r.secrets))
 	}
 	if !strings.Contains(r.log.String(), `"path":"/api/auth/login"`) {
@@ -93,10 +94,21 @@ func TestCase36NoSecretIsFoundWhereItDoesNotBelong(t *testing.T) {
 	r.searchTables()
 }
 
+// moveBob changes an address, and takes it back.
+func (r *run) moveBob() {
+	bob := r.add(r.t, "bob@example.com", identity.User)
+	r.do("POST", "/api/auth/email/change", `{"email":"bob@example.org"}`, bob)
+	r.work(r.t)
+	r.secrets["confirmation"] = r.code(r.t, "bob@example.org", mail.ConfirmEmail)
+	r.do("POST", "/api/auth/email/confirm", object(map[string]any{"token": r.secrets["confirmation"]}))
+	r.secrets["undo"] = r.code(r.t, "bob@example.com", mail.UndoEmail)
+	r.do("POST", "/api/auth/email/undo", object(map[string]any{"token": r.secrets["undo"]}))
+}
+
 func (r *run) live() {
 	r.do("POST", "/api/auth/register", registration("ada@example.com"))
 	r.secrets["verification"] = r.code(r.t, "ada@example.com", mail.VerifyEmail)
-	r.do("POST", "/api/auth/verify-email", object(map[string]any{"token": r.secrets["verification"]}))
+	r.do("POST", "/api/auth/verify-email", object(map[string]any{"token": r.secrets["verification"], "password": password}))
 	r.do("POST", "/api/auth/login", login("ada@example.com", r.secrets["wrong password"]))
 	r.do("POST", "/api/auth/login", login(r.secrets["wrong password"]+"@example.com", password))
 	first := r.do("POST", "/api/auth/login", login("ada@example.com", password))
@@ -134,9 +146,7 @@ func (r *run) live() {
 	r.keep("third refresh token", third, "refresh_token")
 
 	r.do("POST", "/api/auth/password/forgot", `{"email":"ada@example.com"}`)
-	if err := r.accounts.MailLink(r.t.Context(), r.jobs.list[0]); err != nil {
-		r.t.Fatal(err)
-	}
+	r.work(r.t)
 	r.secrets["reset"] = r.code(r.t, "ada@example.com", mail.ResetPassword)
 	if status := r.page(r.t, "GET", account.ResetPasswordPath+"?token="+r.secrets["reset"]); status != 200 {
 		r.t.Errorf("the mailed link leads to %d", status)
@@ -145,7 +155,14 @@ func (r *run) live() {
 	root := r.add(r.t, "root@example.com", identity.Admin)
 	r.do("POST", "/api/users", `{"first_name":"Grace","last_name":"Hopper","email":"grace@example.com"}`, root)
 	r.secrets["invitation"] = r.code(r.t, "grace@example.com", mail.SetPassword)
-	for _, path := range []string{"/api/users?q=ada", "/api/posts", "/api/auth/tokens", "/api/auth/sessions", "/api/auth/me"} {
+	made = r.do("POST", "/api/admin/service-accounts", `{"name":"bot"}`, root)
+	tokens := fmt.Sprintf("/api/admin/service-accounts/%.0f/tokens", made["id"])
+	made = r.do("POST", tokens, `{"name":"bot","scopes":["read"],"rate":60}`, root)
+	r.keep("service account's API token", made, "token")
+	r.keep("rotated API token", r.do("POST", fmt.Sprintf("%s/%.0f/rotate", tokens, made["id"]), "", root), "token")
+	r.do("GET", "/api/posts", "", bearer(r.secrets["service account's API token"]))
+	r.moveBob()
+	for _, path := range []string{tokens, "/api/admin/service-accounts", "/api/users?q=ada", "/api/posts", "/api/auth/tokens", "/api/auth/sessions", "/api/auth/me"} {
 		r.people.do(r.t, "GET", path, "", root)
 	}
 }

@@ -100,7 +100,7 @@ func registerSessionEnds(a huma.API, s SessionService) {
 		Summary:       "End one of your sessions",
 		Description:   "The session's tokens end at once. You may end the session that sends this request.",
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson().whileEnrolling(), account.ErrNoSession), export.Variant{
+	}, inPerson().ofHolder().whileEnrolling(), account.ErrNoSession), export.Variant{
 		Order: orderEndSession, Credential: memberToken, Parameters: map[string]string{"id": "{{sessionId}}"},
 	}), func(ctx context.Context, in *sessionInput) (*struct{}, error) {
 		id, err := parseID(in.ID, account.ErrNoSession)

@@ -1,11 +1,13 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"encoding/hex"
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,7 +40,7 @@ const linkParameter = "link"
 
 // Uploads are the operations on files of the service at baseURL.
 func Uploads(s UploadService, baseURL string) Resource {
-	u := uploads{s: s, show: toUpload(baseURL)}
+	u := uploads{s: s, show: toUpload(baseURL), buffers: &sync.Pool{New: func() any { return bufio.NewReaderSize(nil, transferBuffer) }}}
 	return Resource{
 		Tag: "Uploads", Area: "Content",
 		Description: "Files of signed-in people: images, documents, texts. The type is found by looking at the content, and what a browser could run is never accepted.",
@@ -61,8 +63,9 @@ func Uploads(s UploadService, baseURL string) Resource {
 
 // uploads are the operations' dependencies.
 type uploads struct {
-	s    UploadService
-	show func(upload.Upload) Upload
+	s       UploadService
+	show    func(upload.Upload) Upload
+	buffers *sync.Pool // *bufio.Reader of transferBuffer bytes
 }
 
 type listUploadsInput struct {
@@ -110,8 +113,8 @@ func (u uploads) registerMany(a huma.API) {
 		Method:      http.MethodGet,
 		Path:        "/api/uploads",
 		Summary:     "List files",
-		Description: "Your own files, newest first unless sorted otherwise, page by page. An ADMIN lists another account's with `owner_id`.",
-	}, signedIn(), upload.ErrNotAdmin), func(ctx context.Context, in *listUploadsInput) (*listUploadsOutput, error) {
+		Description: "Your own files, newest first unless sorted otherwise, page by page. An ADMIN lists another account's with `owner_id`, for which an API token needs scope `admin` as well.",
+	}, signedIn().ofFileLists(), upload.ErrNotAdmin), func(ctx context.Context, in *listUploadsInput) (*listUploadsOutput, error) {
 		f, err := in.filter()
 		if err != nil {
 			return nil, err
@@ -262,7 +265,7 @@ func (u uploads) registerSigned(a huma.API) {
 		Description: "Begins a file whose bytes are sent by one more request, with the method, address and headers of the answer, and with no credential: to the storage itself where that has signed addresses, to this service otherwise. " +
 			"Then call `POST /api/uploads/{id}/complete`. The address is good for an hour.",
 		DefaultStatus: http.StatusCreated,
-	}, signedIn(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable),
+	}, signedIn().ofOneself(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable),
 		export.Variant{Capture: map[string]string{"presignedId": "/data/upload/id"}}), func(ctx context.Context, in *presignInput) (*presignOutput, error) {
 		sum, err := hex.DecodeString(in.Body.SHA256)
 		if err != nil {

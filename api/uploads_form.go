@@ -182,9 +182,9 @@ type formFile struct {
 	done  error // what comes after the file
 }
 
-// openForm reads a form up to its file. It returns errNotForm, errForm, errFormCut,
-// errBodySlow, or validation faults.
-func (t *transfer) openForm() (*formFile, error) {
+// openForm reads a form up to its file, through buffer, which is its own until the file
+// was read. It returns errNotForm, errForm, errFormCut, errBodySlow, or validation faults.
+func (t *transfer) openForm(buffer *bufio.Reader) (*formFile, error) {
 	mediaType, params, err := mime.ParseMediaType(t.r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" {
 		return nil, errNotForm
@@ -194,7 +194,8 @@ func (t *transfer) openForm() (*formFile, error) {
 		return nil, errForm
 	}
 	f := &formFile{body: t.body(errFormCut)}
-	f.frame = &frame{r: bufio.NewReaderSize(f.body, transferBuffer), left: maxFrame}
+	buffer.Reset(f.body)
+	f.frame = &frame{r: buffer, left: maxFrame}
 	f.form = multipart.NewReader(f.frame, boundary)
 	if f.part, err = f.form.NextRawPart(); err != nil {
 		return nil, f.explain(err, errNoFile)
@@ -293,14 +294,19 @@ func (u uploads) registerCreate(a huma.API) {
 		Description: "Takes one file as a form's part called `file`, and answers once it is stored durably. The content decides of which type it is; for CSV, Markdown and JSON, which look like plain text, the part's own Content-Type counts. " +
 			"The space is reserved before the bytes come: as much as Content-Length says, or without one as the largest file takes.",
 		DefaultStatus: http.StatusCreated,
-	}, signedIn(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable, errNotForm, errForm, errBodySlow, errNoFile), body),
+	}, signedIn().ofOneself(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable, errNotForm, errForm, errBodySlow, errNoFile), body),
 		export.Variant{Capture: map[string]string{"uploadId": "/data/id"}}), u.create)
 }
 
 func (u uploads) create(ctx context.Context, in *createUploadInput) (*createdUploadOutput, error) {
 	ctx, end := in.begin(ctx)
 	defer end()
-	form, err := in.openForm()
+	buffer := u.buffers.Get().(*bufio.Reader)
+	defer func() {
+		buffer.Reset(nil)
+		u.buffers.Put(buffer) // nobody reads the form by now: a store reads all that it takes before it answers
+	}()
+	form, err := in.openForm(buffer)
 	if err != nil {
 		return nil, err
 	}

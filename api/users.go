@@ -47,7 +47,7 @@ func Users(s UserService) Resource {
 			listRows(a, users, said{
 				summary:     "List accounts",
 				description: "All accounts, newest first unless sorted otherwise, page by page.",
-				access:      roles(identity.Admin),
+				access:      roles(identity.Admin).ofEverybody(),
 			}, func(ctx context.Context, in *listUsersInput) (page.Page[account.User], error) {
 				r, err := in.request(in.Query, in.Sort)
 				if err != nil {
@@ -78,7 +78,7 @@ func Users(s UserService) Resource {
 			users.remove(a, said{
 				summary:     "Delete an account",
 				description: "Deletes the account with its sessions, tokens, posts, blogs and files. To keep what it wrote, deactivate the account instead. The last active ADMIN can't be deleted.",
-				access:      roles(identity.Admin), fails: []error{account.ErrNotFound, account.ErrLastAdmin},
+				access:      roles(identity.Admin).ofEverybody(), fails: []error{account.ErrNotFound, account.ErrLastAdmin},
 				exports: []export.Variant{
 					{Name: "made", Summary: "Delete an account", Parameters: map[string]string{"id": "{{userId}}"}},
 					{Name: "member", Summary: "Delete the account that registered", Order: orderDeleteMember, Parameters: map[string]string{"id": "{{memberId}}"}},
@@ -95,8 +95,8 @@ func registerUserUpdate(a huma.API, users rows[User, account.User, int64], s Use
 	users.update(a, said{
 		summary: "Change an account",
 		description: "Takes the account in full or in part: absent fields keep their values. An ADMIN can change every account, others only their own; " +
-			"they may repeat its role and active, but not change them. To change your own e-mail address, you must have signed in within the last 15 minutes, " +
-			"and you can change it at most ten times in an hour, including attempts with a taken address. A new address has to be verified again. " +
+			"they may repeat its role and active, but not change them. To send another e-mail address for your own account does what `change-email` does, with its conditions: " +
+			"the answer has the present address, until the other one is confirmed. An address that an ADMIN gives somebody else takes effect at once, and has to be verified again. " +
 			"Deactivation ends the account's sessions. The last active ADMIN can't be demoted or deactivated.",
 		message: "Account changed.",
 		access:  signedIn().ofAccounts(),

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
 )
 
 // ErrRights says that AppRole lacks rights that the migrations granted, as after
@@ -177,6 +178,18 @@ func (d *DB) CheckRights(ctx context.Context) error {
 		return fmt.Errorf("%w (%d, the first: %s)", ErrRights, len(missing), missing[0].sql())
 	}
 	return nil
+}
+
+// OwnsTables reports whether the user of the connection string, whom AppRole is only put
+// on, owns the tables, may act as their owner or is a superuser, and what it is called.
+// Such a user takes AppRole off with RESET ROLE.
+func (d *DB) OwnsTables(ctx context.Context) (string, bool, error) {
+	var user string
+	var owns bool
+	// session_user stays what it was when the role was set.
+	err := d.Direct().QueryRow(ctx, `select session_user::text, coalesce(bool_or(pg_has_role(session_user, relowner, 'MEMBER')), false)
+		from pg_class where oid = to_regclass($1)`, goose.DefaultTablename).Scan(&user, &owns)
+	return user, owns, Translate(err)
 }
 
 // ensureRights makes rights what they should be. Those on what this very upgrade

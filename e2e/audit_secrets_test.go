@@ -110,10 +110,17 @@ func (c *careless) plant(what string) string {
 	return c.secrets[what]
 }
 
-// mailed is the code of a mailed link.
+// mailed is the code of the next mailed link of that kind.
 func (c *careless) mailed(t *testing.T, kind, to string) string {
 	t.Helper()
-	link := c.p.awaitLink(t, kind, to)
+	link, before := "", c.secrets["the code of the mail "+kind]
+	c.p.waitFor(t, "another mail of kind "+kind, func() bool {
+		link = c.p.awaitLink(t, kind, to)
+		return before == "" || !strings.HasSuffix(link, before)
+	})
+	if before != "" {
+		c.secrets["an earlier code of the mail "+kind] = before
+	}
 	c.p.awaitUse(t, link)
 	u, err := url.Parse(link)
 	if err != nil {
@@ -137,11 +144,12 @@ func (c *careless) passwords(t *testing.T) {
 	t.Helper()
 	first, second, third := c.plant("the first password"), c.plant("the second password"), c.plant("the third password")
 	c.call(t, 201, "POST", "/api/auth/register", map[string]string{"first_name": "Carol", "last_name": "Less", "email": carelessMail, "password": first})
-	c.call(t, 200, "POST", "/api/auth/verify-email", map[string]string{"token": c.mailed(t, "verify_email", carelessMail)})
+	c.call(t, 200, "POST", "/api/auth/verify-email", map[string]string{"token": c.mailed(t, "verify_email", carelessMail), "password": first})
 	c.call(t, 401, "POST", "/api/auth/login", map[string]string{"email": carelessMail, "password": c.plant("a wrong password")})
 	// Who types the password where the address belongs.
 	c.call(t, 401, "POST", "/api/auth/login", map[string]string{"email": c.plant("a password in place of an address") + "@example.com", "password": c.plant("a password of nobody")})
 	c.call(t, 401, "POST", "/api/auth/refresh", map[string]string{"refresh_token": "wprt_" + c.plant("a refresh token that is none")})
+	c.addresses(t, first)
 	c.signIn(t, first)
 	c.call(t, 200, "GET", "/api/auth/me?access_token="+c.plant("a token in a query"), nil)
 	c.token = ""
@@ -157,6 +165,17 @@ func (c *careless) passwords(t *testing.T) {
 	c.call(t, 400, "POST", "/api/auth/password/reset", map[string]string{"token": "wpml_" + c.plant("a code that is none"), "password": third})
 	c.call(t, 200, "POST", "/api/auth/password/reset", map[string]string{"token": c.mailed(t, "reset_password", carelessMail), "password": third})
 	c.signIn(t, third)
+}
+
+// addresses changes the address, and takes that back.
+func (c *careless) addresses(t *testing.T, password string) {
+	t.Helper()
+	c.signIn(t, password)
+	c.call(t, 202, "POST", "/api/auth/email/change", map[string]string{"email": "carol@example.org"})
+	c.token = ""
+	c.call(t, 200, "POST", "/api/auth/email/confirm", map[string]string{"token": c.mailed(t, "confirm_email", "carol@example.org")})
+	c.call(t, 200, "POST", "/api/auth/email/undo", map[string]string{"token": c.mailed(t, "undo_email", carelessMail)})
+	c.call(t, 200, "POST", "/api/auth/password/reset", map[string]string{"token": c.mailed(t, "reset_password", carelessMail), "password": password})
 }
 
 // tokens makes and uses an API token, and another that is none.
@@ -224,6 +243,7 @@ func (c *careless) stored(t *testing.T, ownerURL string) {
 		select 'password_hash', password_hash from users where password_hash <> ''
 		union all select 'refresh token', encode(token_sha256, 'hex') from refresh_tokens
 		union all select 'mail token', encode(token_sha256, 'hex') from mail_tokens
+		union all select 'change of the address', encode(s, 'hex') from email_changes, unnest(array[confirm_sha256, undo_sha256]) s
 		union all select 'API token', encode(token_sha256, 'hex') from api_tokens
 		union all select 'TOTP', encode(secret, 'hex') from totp_factors
 		union all select 'recovery code', encode(code_sha256, 'hex') from recovery_codes
@@ -246,7 +266,7 @@ func (c *careless) stored(t *testing.T, ownerURL string) {
 			c.secrets[fmt.Sprintf("stored: %s %d, its bytes", kind, n)] = string(raw)
 		}
 	}
-	if rows.Err() != nil || len(kinds) != 10 {
+	if rows.Err() != nil || len(kinds) != 11 {
 		t.Fatalf("the database has secrets of %v: %v", kinds, rows.Err())
 	}
 }

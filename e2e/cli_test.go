@@ -61,6 +61,7 @@ func TestAWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"unknown variable", []string{"WAYPOST_SECRET_KYE=x"}, "serve", 2, "WAYPOST_SECRET_KEY"},
 		{"serve without settings", nil, "serve", 2, "WAYPOST_URL"},
 		{"weak secret key", []string{"DATABASE_URL=x", "WAYPOST_URL=https://a.example", "WAYPOST_SECRET_KEY=short"}, "serve", 2, "WAYPOST_SECRET_KEY"},
+		{"guessable secret key", []string{"DATABASE_URL=x", "WAYPOST_URL=https://a.example", "WAYPOST_SECRET_KEY=changemechangemechangemechangeme"}, "serve", 2, "WAYPOST_SECRET_KEY_PREVIOUS"},
 		{"unknown format", nil, "openapi --format xml", 2, "xml"},
 		{"a taken address", nil, "dev --addr 256.0.0.1:1", 1, "--addr"},
 	} {

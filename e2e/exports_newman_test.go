@@ -148,11 +148,18 @@ func (r newmanRun) refused() map[string]int {
 }
 
 // needSomebodyElse are the requests that nobody succeeds with alone: they take the
-// code of a mail, an outside provider, of which dev has none, an image, or a file that
+// code of a mail or an address that such a code verified, an outside provider, of which dev has none, an image, or a file that
 // is sent to a signed address.
 var needSomebodyElse = map[string]int{
 	"Verify an e-mail address":                    400,
 	"Set a forgotten password":                    400,
+	"Confirm another e-mail address":              400,
+	"Take a change of the e-mail address back":    400,
+	"Set up two-factor authentication":            403, // the address is not verified
+	"Turn two-factor authentication on":           409,
+	"Sign in, second step":                        422,
+	"Replace the recovery codes":                  422,
+	"Turn two-factor authentication off":          422,
 	"Exchange the code of a provider's sign-in":   400,
 	"Link an identity":                            400,
 	"Sign in with a provider":                     404,

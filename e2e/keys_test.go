@@ -72,6 +72,22 @@ func TestTheOperatorLetsPeopleBackIn(t *testing.T) {
 	if code != 1 || !strings.Contains(errOut, "wo-factor") {
 		t.Errorf("remove-2fa of who has none: %d %s", code, errOut)
 	}
+	post := func(token, path, body string) answer {
+		t.Helper()
+		return do(t, "POST", p.url+path, body, "Authorization", "Bearer "+token, "Content-Type", "application/json")
+	}
+	do(t, "POST", p.url+"/api/auth/register", `{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","password":"`+adminPassword+`"}`, "Content-Type", "application/json")
+	ada := signIn(t, p, "ada@example.com", adminPassword)
+	wantError(t, post(ada, "/api/auth/2fa/setup", ""), 403, "email_unverified")
+	if code, _, errOut := command(t, env, "", "user", "verify", "ADA@example.com"); code != 0 {
+		t.Fatalf("verify: %s", errOut)
+	}
+	if a := post(ada, "/api/auth/2fa/setup", ""); a.status != 200 {
+		t.Errorf("after the operator's word: %d %s", a.status, a.body)
+	}
+	if code, _, errOut := command(t, env, "", "user", "verify", "nobody@example.com"); code != 1 {
+		t.Errorf("verify of nobody: %d %s", code, errOut)
+	}
 	body, err := json.Marshal(map[string]string{"email": "root@example.com"})
 	if err != nil {
 		t.Fatal(err)

@@ -115,7 +115,7 @@ func TestARealMailServerReadsWhatWasSent(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	link := linkOf(t, p, smtptest.Mail{Text: m.Text, HTML: m.HTML})
-	if a := submit(t, link); a.status != 200 || !bytesContain(a.body, "is confirmed") {
+	if a := submit(t, link, "password", "correct horse battery staple"); a.status != 200 || !bytesContain(a.body, "is confirmed") {
 		t.Errorf("the link: %d %s", a.status, a.body)
 	}
 }

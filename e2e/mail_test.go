@@ -105,7 +105,7 @@ func TestCase36And60MailsReallyLeaveAndTheirLinksWork(t *testing.T) {
 	}
 	link := linkOf(t, p, m)
 	secrets["the first code"] = link[strings.LastIndex(link, "=")+1:]
-	if a := submit(t, link); a.status != 200 || !bytesContain(a.body, "is confirmed") {
+	if a := submit(t, link, "password", "correct horse battery staple"); a.status != 200 || !bytesContain(a.body, "is confirmed") {
 		t.Errorf("the link: %d %s", a.status, a.body)
 	}
 

@@ -68,7 +68,7 @@ func TestTheLinksOfDevsLogLeadThroughToTheEnd(t *testing.T) {
 			t.Errorf("%s: %d %s", what, a.status, a.body)
 		}
 	}
-	if a := submit(t, link); a.status != 200 || !bytesContain(a.body, "is confirmed") {
+	if a := submit(t, link, "password", "correct horse battery staple"); a.status != 200 || !bytesContain(a.body, "is confirmed") {
 		t.Errorf("the button: %d %s", a.status, a.body)
 	}
 	if a := do(t, "GET", first, ""); a.status != 400 || !bytesContain(a.body, "no longer works") {

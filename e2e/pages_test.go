@@ -51,7 +51,7 @@ func (v *visitor) want(a answer, status int, text string) {
 }
 
 // pages lists every page of the desk that has no id in its path.
-var pages = []string{"", "/stats", "/sites/new", "/webhooks", "/webhooks/providers", "/webhooks/rejected", "/jobs", "/queues", "/cron", "/mails", "/audit", "/audit/chain", "/audit/checkpoints", "/observability"}
+var pages = []string{"", "/users", "/users/invite", "/stats", "/sites/new", "/webhooks", "/webhooks/providers", "/webhooks/rejected", "/jobs", "/queues", "/cron", "/mails", "/audit", "/audit/chain", "/audit/checkpoints", "/database", "/database/console", "/database/activity", "/database/tables/users", "/database/tables/users/structure", "/observability"}
 
 func TestThePagesAreForAdministratorsWhoSignedInThere(t *testing.T) {
 	t.Parallel()
@@ -176,4 +176,53 @@ func TestScriptsInWhatThePagesShowAreText(t *testing.T) {
 			t.Errorf("%s: %s", path, a.body)
 		}
 	}
+}
+
+func TestAnAdministratorEndsWhatOthersAreSignedInWith(t *testing.T) {
+	t.Parallel()
+	p, database := serve(t)
+	admin(t, p, database)
+	if code, _, errOut := command(t, []string{"DATABASE_URL=" + database}, adminPassword, "user", "create", "--email", "eve@example.com", "--first-name", "Eve", "--last-name", "Ve"); code != 0 {
+		t.Fatal(errOut)
+	}
+	eve := signIn(t, p, "eve@example.com", adminPassword)
+	as := func(token string) []string {
+		return []string{"Authorization", "Bearer " + token, "Content-Type", "application/json"}
+	}
+	var bot struct{ Data struct{ Token string } }
+	do(t, "POST", p.url+"/api/auth/tokens", `{"name":"nightly","scopes":["read"]}`, as(eve)...).into(t, &bot)
+	v := &visitor{t: t, url: p.url}
+	v.want(v.signIn("root@example.com", adminPassword), 303, "/admin")
+	list := v.ask("GET", "/admin/users?q=eve", "")
+	path := string(regexp.MustCompile(`/admin/users/\d+`).Find(list.body))
+	page := v.ask("GET", path, "")
+	v.want(page, 200, "nightly")
+	form := func(name string) string {
+		m := regexp.MustCompile(`name="` + name + `" value="([^"]+)"`).FindSubmatch(page.body)
+		if m == nil {
+			t.Fatalf("no %s on %s", name, page.body)
+		}
+		return url.Values{name: {string(m[1])}}.Encode()
+	}
+	v.want(v.ask("POST", path+"/end-session", form("session")), 303, path)
+	if a := do(t, "GET", p.url+"/api/auth/me", "", as(eve)...); a.status != 401 {
+		t.Errorf("her session: %d", a.status)
+	}
+	if a := do(t, "GET", p.url+"/api/auth/me", "", as(bot.Data.Token)...); a.status != 200 {
+		t.Errorf("her token: %d %s", a.status, a.body)
+	}
+	v.want(v.ask("POST", path+"/revoke-token", form("token")), 303, path)
+	if a := do(t, "GET", p.url+"/api/auth/me", "", as(bot.Data.Token)...); a.status != 401 {
+		t.Errorf("her token: %d", a.status)
+	}
+	again := signIn(t, p, "eve@example.com", adminPassword)
+	v.want(v.ask("GET", path+"/end-all", ""), 200, "End them all")
+	v.want(v.ask("POST", path+"/end-all", ""), 303, path)
+	if a := do(t, "GET", p.url+"/api/auth/me", "", as(again)...); a.status != 401 {
+		t.Errorf("her new session: %d", a.status)
+	}
+	v.want(v.ask("POST", path+"/deactivate", ""), 303, path)
+	v.want(v.ask("GET", path, ""), 200, "deactivated")
+	v.want(v.ask("POST", "/admin/users/1/deactivate", ""), 409, "last active administrator")
+	v.want(v.ask("POST", path+"/end-session", "session=nonsense"), 404, "no")
 }

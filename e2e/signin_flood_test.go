@@ -49,6 +49,10 @@ func TestAFloodOfSignInsKeepsNobodyElseOut(t *testing.T) {
 								t.Errorf("one too many: %v %s", a.header, a.body)
 							}
 							tellFull()
+						case http.StatusTooManyRequests: // one account's, from one address
+							if a.header.Get("Retry-After") == "" {
+								t.Errorf("one too many: %v %s", a.header, a.body)
+							}
 						default:
 							t.Errorf("the flood gets %d %s", a.status, a.body)
 						}

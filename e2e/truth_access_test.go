@@ -20,6 +20,9 @@ const (
 	callerWeakToken   = "an API token without the scope"
 	callerPlainToken  = "an API token without the scope admin"
 	callerLateToken   = "an expired API token"
+	callerAwayToken   = "an API token from another network than its own"
+	callerBusyToken   = "an API token beyond its rate"
+	callerService     = "a service account"
 	callerEnded       = "an ended session"
 	callerMustEnroll  = "an ADMIN without the second factor that is required"
 	callerReader      = "a reading key"
@@ -36,6 +39,8 @@ type kind struct {
 	bad bool
 	// enrolls may do little before it has set up two-factor authentication.
 	enrolls bool
+	// code is what it gets wherever its credentials count; "" for what its role says.
+	code string
 }
 
 var kinds = map[string]kind{
@@ -49,6 +54,9 @@ var kinds = map[string]kind{
 	callerWeakToken:   {scheme: "apiToken", role: "ADMIN", token: true, scopes: []string{"ai"}},
 	callerPlainToken:  {scheme: "apiToken", role: "ADMIN", token: true, scopes: []string{"read", "write"}},
 	callerLateToken:   {bad: true},
+	callerAwayToken:   {code: "network_not_allowed"},
+	callerBusyToken:   {code: "rate_limited"},
+	callerService:     {scheme: "apiToken", role: "ADMIN", token: true, scopes: []string{"read", "write", "admin"}},
 	callerEnded:       {bad: true},
 	callerMustEnroll:  {scheme: "bearer", role: "ADMIN", enrolls: true},
 	callerReader:      {scheme: "siteKey", scopes: []string{"read"}},
@@ -135,6 +143,10 @@ func (o *operation) checkAccess(caller string, a answer) []string {
 	unknown := a.status == http.StatusUnauthorized && slices.Contains(unknownCaller, code)
 	refused := a.status == http.StatusForbidden && code == "forbidden"
 	switch {
+	case k.code != "" && slices.Contains(schemes, "bearer"):
+		if code != k.code {
+			return []string{fmt.Sprintf("the answer is %d %q, want %s", a.status, code, k.code)}
+		}
 	case len(schemes) == 0:
 		if refused || unknown && (code == "unauthenticated" || code == "invalid_api_key") {
 			return []string{fmt.Sprintf("no security is documented, and the answer is %d %s", a.status, code)}
@@ -159,4 +171,21 @@ func (o *operation) checkAccess(caller string, a answer) []string {
 		return []string{fmt.Sprintf("the text says %q, and the answer is %d %s", o.access(), a.status, code)}
 	}
 	return nil
+}
+
+// checkKept holds the answer to a call against who may keep it: what somebody got who had
+// to say who it is, and what comes of a change, is for no cache that others use (RFC 9111,
+// section 5.2.2).
+func (o *operation) checkKept(w *world, r request, a answer) []string {
+	credentials := r.credentials
+	if credentials == nil {
+		credentials = w.credentials[r.caller]
+	}
+	sent := slices.Contains(credentials, "Authorization")
+	everybodys := o.method == http.MethodGet && (len(o.schemes()) == 0 || o.optional() && !sent)
+	kept := a.header.Get("Cache-Control")
+	if everybodys || a.status == http.StatusNotModified || strings.Contains(kept, "no-store") || strings.HasPrefix(kept, "private") {
+		return nil
+	}
+	return []string{fmt.Sprintf("status %d: others may keep the answer: Cache-Control is %q", a.status, kept)}
 }

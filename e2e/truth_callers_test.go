@@ -42,6 +42,7 @@ func (w *world) makeCallers(t *testing.T) {
 	late := w.makeToken(t, callerAdmin, []string{"read", "write", "admin"})
 	w.behind(t, "update api_tokens set expires_at = now() - interval '1 second' where id = $1", late.ID)
 	w.credentials[callerLateToken] = bearer(late.Token)
+	w.makeBoundTokens(t)
 	gone := w.newcomer(t)
 	w.must(t, "POST", "/api/auth/logout", gone.credentials, nil)
 	w.credentials[callerEnded] = gone.credentials
@@ -131,6 +132,33 @@ func (w *world) newcomer(t *testing.T) *person {
 	return w.newPerson(t, "newcomer-"+w.next()+"@example.com", identity.User)
 }
 
+// unverified is an account that registered, and the code that verifies its address.
+func (w *world) unverified(t *testing.T) (email, code string) {
+	t.Helper()
+	email = "unverified-" + w.next() + "@example.com"
+	w.must(t, "POST", "/api/auth/register", nil, map[string]string{"first_name": "New", "last_name": "User", "email": email, "password": adminPassword})
+	w.forget(t, "register.address")
+	return email, w.log.code(t, email, 1)
+}
+
+// registered are the credentials of who registered, and did not verify the address.
+func (w *world) registered(t *testing.T) []string {
+	t.Helper()
+	email, _ := w.unverified(t)
+	p := &person{email: email}
+	w.signIn(t, p)
+	return p.credentials
+}
+
+// asked is another address that somebody asks for, and the code that confirms it.
+func (w *world) asked(t *testing.T, p *person) (email, code string) {
+	t.Helper()
+	email = "asked-" + w.next() + "@example.com"
+	w.must(t, "POST", "/api/auth/email/change", p.credentials, map[string]string{"email": email})
+	w.forget(t, "email_change.address")
+	return email, w.log.code(t, email, 1)
+}
+
 // settled is a newcomer who signed in a while ago.
 func (w *world) settled(t *testing.T) *person {
 	t.Helper()
@@ -157,19 +185,4 @@ func (w *world) enrolled(t *testing.T) *person {
 	p := w.newcomer(t)
 	w.enroll(t, p)
 	return p
-}
-
-type madeToken struct{ ID, Token string }
-
-// makeToken makes an API token of a caller.
-func (w *world) makeToken(t *testing.T, caller string, scopes []string) madeToken {
-	t.Helper()
-	var made struct {
-		Data struct {
-			ID    jsonNumber
-			Token string
-		}
-	}
-	w.must(t, "POST", "/api/auth/tokens", w.credentials[caller], map[string]any{"name": "A bot", "scopes": scopes}).into(t, &made)
-	return madeToken{made.Data.ID.String(), made.Data.Token}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/waypost/waypost/internal/identity"
 )
 
 // preparations complete a valid request with what no example can know.
@@ -59,10 +61,21 @@ var preparations = map[string]func(*testing.T, *world, *request){
 		r.body = fmt.Appendf(nil, `{"refresh_token":%q}`, p.refresh)
 	},
 	"verify-email": func(t *testing.T, w *world, r *request) {
-		_, ids := w.makeUser(t)
-		email := "moved-" + w.next() + "@example.com"
-		w.must(t, "PATCH", "/api/users/"+ids["id"], w.credentials[callerAdmin], map[string]string{"email": email})
-		r.body = fmt.Appendf(nil, `{"token":%q}`, w.log.code(t, email, 1))
+		_, code := w.unverified(t)
+		r.body = fmt.Appendf(nil, `{"token":%q,"new_password":%q}`, code, adminPassword)
+	},
+	"change-email": func(_ *testing.T, w *world, r *request) {
+		r.body = fmt.Appendf(nil, `{"email":"wanted-%s@example.com"}`, w.next())
+	},
+	"confirm-email-change": func(t *testing.T, w *world, r *request) {
+		_, code := w.asked(t, w.newcomer(t))
+		r.body = tokenBody(code)
+	},
+	"undo-email-change": func(t *testing.T, w *world, r *request) {
+		p := w.newcomer(t)
+		_, code := w.asked(t, p)
+		w.must(t, "POST", "/api/auth/email/confirm", nil, map[string]string{"token": code})
+		r.body = tokenBody(w.log.code(t, p.email, 1))
 	},
 	"reset-password": func(t *testing.T, w *world, r *request) {
 		email, _ := w.makeUser(t)
@@ -81,7 +94,12 @@ var preparations = map[string]func(*testing.T, *world, *request){
 		w.stranger(w.google)
 		r.body = w.oauthCode(t, "google")
 	},
-	"unlink-identity": ofPerson(func(t *testing.T, w *world, r *request) { r.params["id"] = w.link(t, r.caller) }),
+	"unlink-identity":              ofPerson(func(t *testing.T, w *world, r *request) { r.params["id"] = w.link(t, r.caller) }),
+	"create-api-token":             anyToken,
+	"create-service-account-token": anyToken,
+	"rotate-api-token": ofPerson(func(t *testing.T, w *world, r *request) {
+		r.params["id"] = w.makeToken(t, r.caller, []string{"read"}).ID
+	}),
 	"revoke-api-token": ofPerson(func(t *testing.T, w *world, r *request) {
 		r.params["id"] = w.makeToken(t, r.caller, []string{"read"}).ID
 	}),
@@ -191,7 +209,11 @@ var specials = calls{
 		}
 		call(request{name: "one too many", caller: aNewcomer, credentials: p.credentials, body: []byte(jsonText(body))})
 		call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: w.settled(t).credentials, body: []byte(jsonText(body))})
+		call(request{name: "before the address is verified", caller: aNewcomer, credentials: w.registered(t), body: []byte(jsonText(body))})
 	},
+	"rotate-api-token":             rotateOwnToken,
+	"rotate-service-account-token": rotateServiceToken,
+	"create-service-account-token": createServiceToken,
 	"erase-audit-entries": func(t *testing.T, w *world, call func(request) answer) {
 		p := w.settledAdmin(t)
 		body := jsonText(map[string]string{"table": "users", "row_id": "1"})
@@ -239,7 +261,25 @@ var specials = calls{
 		call(request{name: "no token of this service", caller: callerNobody, body: []byte(`{"refresh_token":"wprt_none"}`)})
 	},
 	"verify-email": func(t *testing.T, w *world, call func(request) answer) {
-		call(request{name: "no code of a link", caller: callerNobody, body: []byte(`{"token":"wpml_none"}`)})
+		call(request{name: "no code of a link", caller: callerNobody, body: tokenBody("wpml_none")})
+		_, code := w.unverified(t)
+		call(request{name: "without a password", caller: callerNobody, body: tokenBody(code)})
+		call(request{name: "somebody else", caller: callerUser, body: tokenBody(code)})
+		call(request{name: "a wrong password", caller: callerNobody, body: fmt.Appendf(nil, `{"token":%q,"password":"not the password"}`, code)})
+		call(request{name: "no token", caller: aNewcomer, credentials: []string{"Authorization", "Basic YTpi"}, body: tokenBody(code)})
+	},
+	"change-email": func(t *testing.T, w *world, call func(request) answer) {
+		call(request{name: "a taken address", caller: callerUser, body: fmt.Appendf(nil, `{"email":%q}`, w.people[callerEditor].email)})
+		call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: w.settled(t).credentials, body: []byte(`{"email":"wanted@example.com"}`)})
+	},
+	"confirm-email-change": func(t *testing.T, w *world, call func(request) answer) {
+		email, code := w.asked(t, w.newcomer(t))
+		w.newPerson(t, email, identity.User)
+		call(request{name: "taken meanwhile", caller: callerNobody, body: tokenBody(code)})
+		call(request{name: "no code of a link", caller: callerNobody, body: tokenBody("wpml_none")})
+	},
+	"undo-email-change": func(_ *testing.T, _ *world, call func(request) answer) {
+		call(request{name: "no code of a link", caller: callerNobody, body: tokenBody("wpml_none")})
 	},
 	"change-password": func(_ *testing.T, _ *world, call func(request) answer) {
 		body := fmt.Appendf(nil, `{"current_password":"not the password","new_password":%q}`, adminPassword)
@@ -255,6 +295,7 @@ var specials = calls{
 	"setup-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		call(request{name: "on already", caller: aNewcomer, credentials: w.enrolled(t).credentials})
 		call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: w.settled(t).credentials})
+		call(request{name: "before the address is verified", caller: aNewcomer, credentials: w.registered(t)})
 	},
 	"enable-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		p := w.newcomer(t)
@@ -263,6 +304,11 @@ var specials = calls{
 		call(request{name: "a wrong code", caller: aNewcomer, credentials: p.credentials, body: codeBody("no such code")})
 		call(request{name: "the application's code", caller: aNewcomer, credentials: p.credentials, body: codeBody(p.code(t, 0))})
 		call(request{name: "on already", caller: aNewcomer, credentials: p.credentials, body: codeBody(p.code(t, 1))})
+		p = w.newcomer(t)
+		w.setUp(t, p)
+		path := "/api/users/" + w.idOf(t, p.credentials)["id"]
+		w.must(t, "PATCH", path, w.credentials[callerAdmin], map[string]string{"email": "moved-" + w.next() + "@example.com"})
+		call(request{name: "with another address meanwhile", caller: aNewcomer, credentials: p.credentials, body: codeBody(p.code(t, 0))})
 	},
 	"renew-recovery-codes": func(t *testing.T, w *world, call func(request) answer) {
 		p := w.enrolled(t)
@@ -294,6 +340,9 @@ var specials = calls{
 		body := w.oauthCode(t, "github")
 		call(request{name: "somebody's address", caller: callerNobody, body: body})
 		w.stranger(w.google)
+		w.google.Person.Verified = false
+		call(request{name: "an address that is not verified", caller: callerNobody, body: w.oauthCode(t, "google")})
+		w.stranger(w.google)
 		w.google.Person.Email = ""
 		call(request{name: "no address", caller: callerNobody, body: w.oauthCode(t, "google")})
 		w.stranger(w.google)
@@ -321,6 +370,7 @@ var specials = calls{
 		w.link(t, callerUser)
 		body := w.oauthCode(t, "google")
 		call(request{name: "without a recent sign-in", caller: aNewcomer, credentials: w.settled(t).credentials, body: body})
+		call(request{name: "before the address is verified", caller: aNewcomer, credentials: w.registered(t), body: body})
 		call(request{name: "somebody else's", caller: callerAdmin, body: body})
 		call(request{name: "no code of a sign-in", caller: callerAdmin, body: []byte(jsonText(map[string]string{"code": "none", "code_verifier": clientVerifier}))})
 	},
@@ -341,6 +391,8 @@ func specialBlogs(t *testing.T, w *world, call func(request) answer) {
 	body["content"] = strings.Repeat("x", 9<<20)
 	call(request{name: "9 MB", caller: callerEditor, params: w.makeBlog(t), body: []byte(jsonText(body))})
 }
+
+func tokenBody(code string) []byte { return []byte(jsonText(map[string]string{"token": code})) }
 
 func codeBody(code string) []byte { return []byte(jsonText(map[string]string{"code": code})) }
 

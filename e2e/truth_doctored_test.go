@@ -139,6 +139,28 @@ func TestTheWalkFindsAccessThatIsNotAsDescribed(t *testing.T) {
 	}
 }
 
+func TestTheWalkFindsAnswersThatOthersMayKeep(t *testing.T) {
+	t.Parallel()
+	o := readDescription(t, []byte(tiny)).operations[0]
+	w := &world{credentials: map[string][]string{callerUser: bearer("x")}}
+	for kept, right := range map[string]bool{
+		"no-store": true, "private": true, "private, no-cache": true, "": false, "no-cache": false, "max-age=60": false, "public, max-age=60": false,
+	} {
+		a := tinyAnswer(200, `{"id":1}`, "Cache-Control", kept)
+		if wrong := o.checkKept(w, request{caller: callerUser}, a); (len(wrong) == 0) != right {
+			t.Errorf("%q: %q", kept, wrong)
+		}
+	}
+	everybodys := tinyAnswer(200, `{"id":1}`, "Cache-Control", "public, max-age=60")
+	o.doc.Security = append(o.doc.Security, map[string][]string{})
+	if wrong := o.checkKept(w, request{caller: callerNobody}, everybodys); len(wrong) != 0 {
+		t.Errorf("what everybody gets: %q", wrong)
+	}
+	if len(o.checkKept(w, request{caller: callerUser}, everybodys)) == 0 {
+		t.Error("what somebody gets is taken for everybody's")
+	}
+}
+
 func TestExamplesThatTheirSchemaRefusesAreFound(t *testing.T) {
 	t.Parallel()
 	d := readDescription(t, []byte(tiny))

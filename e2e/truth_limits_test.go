@@ -16,12 +16,33 @@ var limits = calls{
 		exceed(call, request{caller: aNewcomer, credentials: w.newcomer(t).credentials,
 			body: fmt.Appendf(nil, `{"current_password":"not the password","new_password":%q}`, adminPassword)})
 	},
+	"verify-email": func(t *testing.T, w *world, call func(request) answer) {
+		_, code := w.unverified(t)
+		exceed(call, request{caller: callerNobody, body: fmt.Appendf(nil, `{"token":%q,"password":"not the password"}`, code)})
+	},
+	"change-email": func(t *testing.T, w *world, call func(request) answer) {
+		exceed(call, request{caller: aNewcomer, credentials: w.newcomer(t).credentials, body: fmt.Appendf(nil, `{"email":%q}`, w.people[callerUser].email)})
+		w.forget(t, "email_change.address")
+	},
 	"disable-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: aNewcomer, credentials: w.enrolled(t).credentials,
 			body: fmt.Appendf(nil, `{"code":"no such code","password":%q}`, adminPassword)})
 	},
 	"renew-recovery-codes": func(t *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: aNewcomer, credentials: w.enrolled(t).credentials, body: codeBody("no such code")})
+	},
+	"refresh-session": func(t *testing.T, w *world, call func(request) answer) {
+		p := w.newcomer(t)
+		w.signIn(t, p)
+		var next struct {
+			Data struct {
+				Token string `json:"refresh_token"`
+			}
+		}
+		w.must(t, "POST", "/api/auth/refresh", nil, map[string]string{"refresh_token": p.refresh}).into(t, &next)
+		w.after(t, "refresh.session", 300, func() {
+			call(request{name: "too many", caller: callerNobody, body: fmt.Appendf(nil, `{"refresh_token":%q}`, next.Data.Token)})
+		})
 	},
 	"verify-two-factor": func(t *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: callerNobody, body: secondStep(w.firstStep(t, w.enrolled(t)), "no such code")})
@@ -53,6 +74,11 @@ var limits = calls{
 				body: fmt.Appendf(nil, `{"first_name":"New","last_name":"User","email":"late@example.com","password":%q}`, adminPassword)})
 		})
 	},
+	"start-oauth-login": func(t *testing.T, w *world, call func(request) answer) {
+		w.after(t, "oauth_start.address", 600, func() {
+			call(request{name: "too many", caller: callerNobody, params: map[string]string{"provider": "google"}})
+		})
+	},
 	"collect-hit": func(_ *testing.T, w *world, call func(request) answer) {
 		exceed(call, request{caller: callerNobody, at: w.strictURL, body: fmt.Appendf(nil, `{"site_key":%q,"url":"https://example.com/"}`, w.siteKey)})
 	},
@@ -75,6 +101,13 @@ func tooManyAddresses(t *testing.T, w *world, call func(request) answer) {
 	p := w.newcomer(t)
 	exceed(call, request{caller: aNewcomer, credentials: p.credentials, params: w.idOf(t, p.credentials),
 		body: fmt.Appendf(nil, `{"email":%q}`, w.people[callerUser].email)})
+	w.forget(t, "email_change.address")
+}
+
+// forget forgives what was counted under a name.
+func (w *world) forget(t *testing.T, name string) {
+	t.Helper()
+	w.behind(t, "update throttles set count = 0 where name = $1", name)
 }
 
 func tooManyReads(t *testing.T, w *world, call func(request) answer) {

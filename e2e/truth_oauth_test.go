@@ -98,6 +98,7 @@ func specialFinishes(t *testing.T, w *world, call func(request) answer) {
 	w.deactivate(t, w.google.Person.Email)
 	again := w.google.Person
 	finish("deactivated", "google", false, func() { w.google.Person = again })
+	finish("an address that is not verified", "google", false, func() { w.google.Person.Verified = false })
 	finish("no address", "google", false, func() { w.google.Person.Email = "" })
 }
 

@@ -50,7 +50,7 @@ func TestTheDescriptionIsTrue(t *testing.T) {
 				a := w.send(t, o, r)
 				seen.add(a)
 				trail.add(o, r, a)
-				wrong := d.check(o, a)
+				wrong := append(d.check(o, a), o.checkKept(w, r, a)...)
 				if r.name == valid {
 					wrong = append(wrong, o.checkAccess(r.caller, a)...)
 				}

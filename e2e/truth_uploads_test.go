@@ -44,9 +44,15 @@ func formOf(part, filename, contentType, content string) ([]byte, []string) {
 // makeUpload uploads a file of the USER's.
 func (w *world) makeUpload(t *testing.T, contentType, content string) map[string]string {
 	t.Helper()
+	return w.uploadAs(t, w.credentials[callerUser], contentType, content)
+}
+
+// uploadAs uploads a file of whose credentials they are.
+func (w *world) uploadAs(t *testing.T, credentials []string, contentType, content string) map[string]string {
+	t.Helper()
 	body, header := form(contentType, content)
 	var made struct{ Data struct{ ID jsonNumber } }
-	a := exchange(t, browser, "POST", w.url+"/api/uploads", string(body), slices.Concat(header, w.credentials[callerUser])...)
+	a := exchange(t, browser, "POST", w.url+"/api/uploads", string(body), slices.Concat(header, credentials)...)
 	if a.status != http.StatusCreated {
 		t.Fatalf("upload: %d %s", a.status, a.body)
 	}
@@ -57,6 +63,12 @@ func (w *world) makeUpload(t *testing.T, contentType, content string) map[string
 // makeStaged sends a file of the USER's to a signed address; checksum is what was
 // announced, "" for nothing.
 func (w *world) makeStaged(t *testing.T, content, checksum string) map[string]string {
+	t.Helper()
+	return w.stageAs(t, w.credentials[callerUser], content, checksum)
+}
+
+// stageAs is makeStaged for a file of whose credentials they are.
+func (w *world) stageAs(t *testing.T, credentials []string, content, checksum string) map[string]string {
 	t.Helper()
 	announced := map[string]any{"filename": "notes.txt", "content_type": "text/plain", "size": len(content)}
 	if checksum != "" {
@@ -70,7 +82,7 @@ func (w *world) makeStaged(t *testing.T, content, checksum string) map[string]st
 			Headers map[string]string
 		}
 	}
-	w.must(t, "POST", "/api/uploads/presign", w.credentials[callerUser], announced).into(t, &made)
+	w.must(t, "POST", "/api/uploads/presign", credentials, announced).into(t, &made)
 	if content != "" {
 		a := exchange(t, browser, made.Data.Method, w.url+strings.TrimPrefix(made.Data.URL, "https://waypost.example"), content, "Content-Type", made.Data.Headers["Content-Type"])
 		if a.status != http.StatusNoContent {
@@ -83,12 +95,18 @@ func (w *world) makeStaged(t *testing.T, content, checksum string) map[string]st
 // makePicture uploads an image of the USER's, once, and waits for its thumbnail.
 func (w *world) makePicture(t *testing.T) map[string]string {
 	t.Helper()
-	if w.picture == "" {
+	return w.pictureAs(t, callerUser, w.credentials[callerUser])
+}
+
+// pictureAs is makePicture for an image of somebody else's.
+func (w *world) pictureAs(t *testing.T, person string, credentials []string) map[string]string {
+	t.Helper()
+	if w.pictures[person] == "" {
 		var b bytes.Buffer
 		if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
 			t.Fatal(err)
 		}
-		w.picture = w.makeUpload(t, "image/png", b.String())["id"]
+		w.pictures[person] = w.uploadAs(t, credentials, "image/png", b.String())["id"]
 	}
 	deadline := time.After(patience)
 	for {
@@ -97,9 +115,9 @@ func (w *world) makePicture(t *testing.T) map[string]string {
 				ThumbnailURL string `json:"thumbnail_url"`
 			}
 		}
-		w.must(t, "GET", "/api/uploads/"+w.picture, w.credentials[callerUser], nil).into(t, &shown)
+		w.must(t, "GET", "/api/uploads/"+w.pictures[person], credentials, nil).into(t, &shown)
 		if shown.Data.ThumbnailURL != "" {
-			return map[string]string{"id": w.picture}
+			return map[string]string{"id": w.pictures[person]}
 		}
 		select {
 		case <-deadline:

@@ -41,8 +41,8 @@ type world struct {
 	hastyURL string
 	// narrowURL is of the same service, which takes files of 1 KiB alone, and 1 KiB of them.
 	narrowURL string
-	files     string // their directory
-	picture   string // the id of an image with a thumbnail, "" before it is needed
+	files     string            // their directory
+	pictures  map[string]string // by person, the id of an image with a thumbnail
 	db        *db.DB
 	database  dbtest.URLs
 	log       *journal
@@ -62,7 +62,7 @@ type world struct {
 // newWorld composes the service, and makes a caller of each kind.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{log: newJournal(), google: oauthtest.NewOpenID(t, time.Now), github: oauthtest.NewGitHub(t)}
+	w := &world{log: newJournal(), pictures: map[string]string{}, google: oauthtest.NewOpenID(t, time.Now), github: oauthtest.NewGitHub(t)}
 	w.db, w.database = dbtest.NewWithURL(t)
 	w.files = t.TempDir()
 	var err error
@@ -347,11 +347,13 @@ func (w *world) fixture(t *testing.T, path string) (map[string]string, bool) {
 		"/api/admin/audit/{seq}":       w.newestEntry,
 		"/api/admin/audit/proof/{seq}": w.newestEntry,
 		"/api/admin/sites/{id}":        w.makeSite,
-		"/api/admin/mails/{id}":        func(t *testing.T) map[string]string { return w.makeMail(t, "mailed-"+w.next(), "test", "sent") },
-		"/api/blogs/{id}":              w.makeBlog,
-		"/api/uploads/{id}":            func(t *testing.T) map[string]string { return w.makeUpload(t, "text/plain", "Notes on the engine.") },
-		"/api/admin/jobs/{id}":         func(t *testing.T) map[string]string { return w.makeJob(t, "discarded") },
-		"/api/admin/queues/{name}":     func(t *testing.T) map[string]string { return map[string]string{"name": w.makeQueue(t)} },
+
+		"/api/admin/service-accounts/{id}": w.makeServiceAccount,
+		"/api/admin/mails/{id}":            func(t *testing.T) map[string]string { return w.makeMail(t, "mailed-"+w.next(), "test", "sent") },
+		"/api/blogs/{id}":                  w.makeBlog,
+		"/api/uploads/{id}":                func(t *testing.T) map[string]string { return w.makeUpload(t, "text/plain", "Notes on the engine.") },
+		"/api/admin/jobs/{id}":             func(t *testing.T) map[string]string { return w.makeJob(t, "discarded") },
+		"/api/admin/queues/{name}":         func(t *testing.T) map[string]string { return map[string]string{"name": w.makeQueue(t)} },
 		"/api/admin/cron/{name}": func(*testing.T) map[string]string {
 			return map[string]string{"name": "accounts.sweep"}
 		},
@@ -367,18 +369,25 @@ func (w *world) fixture(t *testing.T, path string) (map[string]string, bool) {
 // created makes what a path names by the example of the operation that creates it.
 func (w *world) created(t *testing.T, path string) map[string]string {
 	t.Helper()
+	return w.createdAs(t, path, w.credentials[callerUser], w.credentials[callerAdmin])
+}
+
+// createdAs is created as the first who may.
+func (w *world) createdAs(t *testing.T, path string, credentials ...[]string) map[string]string {
+	t.Helper()
 	collection, _, one := strings.Cut(path, "/{id}")
 	create := slices.IndexFunc(w.described.operations, func(o *operation) bool { return o.method == http.MethodPost && o.path == collection })
 	if !one || create < 0 {
 		return map[string]string{}
 	}
 	body, header := w.described.operations[create].exampleBody(t)
-	header = append(header, w.credentials[callerUser]...)
-	var made struct{ Data struct{ ID json.RawMessage } }
-	a := do(t, http.MethodPost, w.url+collection, string(body), header...)
-	if a.status == http.StatusForbidden {
-		a = do(t, http.MethodPost, w.url+collection, string(body), append(header, w.credentials[callerAdmin]...)...)
+	var a answer
+	for _, c := range credentials {
+		if a = do(t, http.MethodPost, w.url+collection, string(body), slices.Concat(header, c)...); a.status != http.StatusForbidden {
+			break
+		}
 	}
+	var made struct{ Data struct{ ID json.RawMessage } }
 	a.into(t, &made)
 	return map[string]string{"id": strings.Trim(string(made.Data.ID), `"`)}
 }

@@ -117,20 +117,27 @@ func durableServer(t *testing.T) *embedded.Server {
 // memory, and recovers from what it has written.
 func crashDatabase(t *testing.T, url string) {
 	t.Helper()
+	conn := awaitDatabase(t, url)
+	defer func() { _ = conn.Close(t.Context()) }()
+	if err := syscall.Kill(int(conn.PgConn().PID()), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitDatabase connects to a server that may still recover from a crash.
+func awaitDatabase(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)
-	for err != nil && ctx.Err() == nil { // it recovers from the time before
+	for err != nil && ctx.Err() == nil {
 		<-time.After(20 * time.Millisecond)
 		conn, err = pgx.Connect(ctx, url)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close(ctx) }()
-	if err := syscall.Kill(int(conn.PgConn().PID()), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	return conn
 }
 
 // storedFiles are the objects in a directory, by their keys.
@@ -172,6 +179,7 @@ func uploadsSurvive(t *testing.T, dir string, env []string, killStorage func()) 
 		switch {
 		case round%3 == 0:
 			p.kill()
+			_ = awaitDatabase(t, server.AdminURL("files")).Close(t.Context()) // serve doesn't start without one
 			p = startServe(t, url, env...)
 			s.to(p.url)
 		case round%3 == 1 || killStorage == nil:

@@ -1,16 +1,17 @@
 -- name: InsertUser :one
-insert into users (first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at)
-values (@first_name, @last_name, @email, @email_key, @password_hash, @role, @active, @now, @now)
+insert into users (first_name, last_name, email, email_key, email_verified_at, password_hash, role, active, created_at, updated_at)
+values (@first_name, @last_name, @email, @email_key, @email_verified_at, @password_hash, @role, @active, @now, @now)
 returning *;
 
 -- name: FindUserByID :one
-select * from users where id = $1;
+-- A person, as everywhere here: the row of a service account is nobody's.
+select * from users where id = $1 and email_key not like 'service:%';
 
 -- name: LockUser :one
-select * from users where id = $1 for update;
+select * from users where id = $1 and email_key not like 'service:%' for update;
 
 -- name: FindUserByEmailKey :one
-select * from users where email_key = $1;
+select * from users where email_key = $1 and email_key not like 'service:%';
 
 -- name: LockActiveAdmins :many
 -- The lock under which the number of administrators may shrink. In order of id,
@@ -23,7 +24,7 @@ update users set first_name = @first_name, last_name = @last_name, email = @emai
 where id = @id returning *;
 
 -- name: DeleteUser :execrows
-delete from users where id = $1;
+delete from users where id = $1 and email_key not like 'service:%';
 
 -- name: SetUserPassword :one
 update users set password_hash = @password_hash, updated_at = @now where id = @id returning *;
@@ -41,51 +42,25 @@ insert into mail_tokens (token_sha256, user_id, purpose, email_key, created_at, 
 values (@token_sha256, @user_id, @purpose, @email_key, @now, @expires_at);
 
 -- name: SpendMailToken :one
--- The link is void once the account has another address.
+-- The link is void once the account has another address, and one that verifies it once
+-- it is verified.
 update mail_tokens m set used_at = @now
 from users u
 where m.token_sha256 = @token_sha256 and m.purpose = @purpose and m.used_at is null and m.expires_at > @now
-  and u.id = m.user_id and u.email_key = m.email_key
+  and u.id = m.user_id and u.email_key = m.email_key and (m.purpose <> 'verify_email' or u.email_verified_at is null)
 returning m.user_id;
 
 -- name: PeekMailToken :one
 -- Whether SpendMailToken would succeed now.
 select m.user_id from mail_tokens m join users u on u.id = m.user_id and u.email_key = m.email_key
-where m.token_sha256 = @token_sha256 and m.purpose = @purpose and m.used_at is null and m.expires_at > @now;
+where m.token_sha256 = @token_sha256 and m.purpose = @purpose and m.used_at is null and m.expires_at > @now
+  and (m.purpose <> 'verify_email' or u.email_verified_at is null);
 
 -- name: VoidMailTokens :exec
 update mail_tokens set used_at = @now where user_id = @user_id and purpose = @purpose and used_at is null;
 
 -- name: DeleteStaleMailTokens :execrows
 delete from mail_tokens where expires_at < $1;
-
--- name: InsertAPIToken :one
-insert into api_tokens (user_id, name, prefix, token_sha256, scopes, created_at, expires_at)
-values (@user_id, @name, @prefix, @token_sha256, @scopes, @now, @expires_at)
-returning *;
-
--- name: CountAPITokens :one
-select count(*) from api_tokens where user_id = $1 and revoked_at is null;
-
--- name: ListAPITokens :many
--- Newest first, from before_id down; 0 starts at the newest.
-select * from api_tokens
-where user_id = @user_id and revoked_at is null and (@before_id::bigint = 0 or id < @before_id)
-order by id desc limit sqlc.arg('max_rows')::int;
-
--- name: RevokeAPIToken :execrows
-update api_tokens set revoked_at = @now where id = @id and user_id = @user_id and revoked_at is null;
-
--- name: RevokeUserAPITokens :exec
-update api_tokens set revoked_at = @now where user_id = @user_id and revoked_at is null;
-
--- name: FindAPIToken :one
-select t.id, t.user_id, t.scopes, t.expires_at, t.last_used_at, t.revoked_at, u.role, u.active
-from api_tokens t join users u on u.id = t.user_id
-where t.token_sha256 = $1;
-
--- name: TouchAPIToken :exec
-update api_tokens set last_used_at = @now where id = @id and (last_used_at is null or last_used_at <= @before);
 
 -- name: InsertSigningKey :exec
 insert into signing_keys (kid, public_key, private_key, wrapping_key_id, created_at, signs_from)

@@ -47,7 +47,7 @@ select count(*) from identities where user_id = $1;
 delete from identities where user_id = $1;
 
 -- name: LockUserByEmailKey :one
-select * from users where email_key = $1 for update;
+select * from users where email_key = $1 and email_key not like 'service:%' for update;
 
 -- name: InsertOAuthUser :one
 -- No row when somebody has the address already.

@@ -1,10 +1,11 @@
 -- name: InsertAuthSession :one
 -- Only for an account that is still active and still has the password that was
--- checked: the share lock waits for a change of either that is under way.
+-- checked: the lock waits for a change of either that is under way, and lets one of
+-- the account's sign-ins at a time count its sessions.
 insert into auth_sessions (id, user_id, created_at, expires_at, methods, authenticated_at, last_used_at, address, user_agent)
 select @id, u.id, @now, @expires_at, @methods, @now, @now, @address, @user_agent from users u
 where u.id = @user_id and u.active and u.password_hash = @password_hash
-for share of u
+for no key update of u
 returning id;
 
 -- name: InsertRefreshToken :exec
@@ -14,12 +15,6 @@ insert into refresh_tokens (token_sha256, session_id, created_at, generation) va
 select s.expires_at, s.revoked_at, s.authenticated_at, u.role, u.active
 from auth_sessions s join users u on u.id = s.user_id
 where s.id = $1 and s.user_id = $2;
-
--- name: SignedInFrom :one
--- Whether the account signed in from that address since.
-select exists (
-    select 1 from auth_sessions where user_id = @user_id and address = @address and created_at > @since
-)::bool;
 
 -- name: SignedInWith :one
 -- Whether a session that is kept was opened from exactly that address with that program.
@@ -88,3 +83,24 @@ where user_id = @user_id and id <> @kept and revoked_at is null and expires_at >
 -- name: DeleteStaleSessions :execrows
 -- Sessions, and with them their refresh tokens, that ended before.
 delete from auth_sessions where expires_at < @before::timestamptz or revoked_at < @before::timestamptz;
+
+-- name: MakeRoomForSession :exec
+-- Ends the account's sessions that hold, besides one, but for the newest others, and
+-- deletes those that ended before, but for the newest; of each at most so many at a time.
+with ended as (
+    update auth_sessions set revoked_at = @now::timestamptz
+    where revoked_at is null and id in (
+        select s.id from auth_sessions s
+        where s.user_id = @user_id and s.revoked_at is null and s.expires_at > @now and s.id <> @kept
+        order by s.created_at desc, s.id desc offset sqlc.arg('others')::int limit sqlc.arg('max_rows')::int
+    )
+)
+delete from auth_sessions where id in (
+    select s.id from auth_sessions s
+    where s.user_id = @user_id and (s.revoked_at is not null or s.expires_at <= @now)
+    order by s.created_at desc, s.id desc offset sqlc.arg('on_record')::int limit sqlc.arg('max_rows')::int
+);
+
+-- name: DeleteOldRefreshTokens :exec
+-- Deletes a session's tokens of generations before.
+delete from refresh_tokens where session_id = @session_id and generation < @generation;

@@ -19,7 +19,7 @@ import (
 func newUser() *cobra.Command {
 	return group("user", "Create accounts, set their roles, and let people back in",
 		"There is no default account outside dev: make the first ADMIN with `waypost user create --role ADMIN`.",
-		newUserCreate(), newUserSetRole(), newUserSetPassword(), newUserRemoveTwoFactor())
+		newUserCreate(), newUserSetRole(), newUserSetPassword(), newUserVerify(), newUserRemoveTwoFactor())
 }
 
 func newUserCreate() *cobra.Command {
@@ -79,7 +79,7 @@ func newUserSetRole() *cobra.Command {
 func newUserSetPassword() *cobra.Command {
 	return takesSettings(&cobra.Command{
 		Use:   "set-password ADDRESS",
-		Short: "Set an account's password, end its sessions and lift its blocks",
+		Short: "Set an account's password, end its sessions and API tokens, lift its blocks",
 		Long: `For people who can't get mail; all others can ask for a link with
 POST /api/auth/password/forgot. The password is read as in user create. A second
 factor stays on.`,
@@ -95,6 +95,26 @@ factor stays on.`,
 					return err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "The password of %s is set.\n", args[0])
+				return nil
+			})
+		},
+	}, "database")
+}
+
+func newUserVerify() *cobra.Command {
+	return takesSettings(&cobra.Command{
+		Use:   "verify ADDRESS",
+		Short: "Take an account's e-mail address as verified, and leave all else as it is",
+		Long: `For people who can't get mail. Make sure that the address is theirs and that they made
+the account: whoever registered it keeps its password and its sessions.`,
+		Example: "  waypost user verify ada@example.com",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withServices(cmd, func(s *app.Services) error {
+				if err := s.Accounts.Vouch(commandContext(cmd), args[0]); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "The address %s is verified.\n", args[0])
 				return nil
 			})
 		},

@@ -10,17 +10,6 @@ import (
 	"time"
 )
 
-const countAPITokens = `-- name: CountAPITokens :one
-select count(*) from api_tokens where user_id = $1 and revoked_at is null
-`
-
-func (q *Queries) CountAPITokens(ctx context.Context, db DBTX, userID int64) (int64, error) {
-	row := db.QueryRow(ctx, countAPITokens, userID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const countAuthSessions = `-- name: CountAuthSessions :one
 select count(*) from auth_sessions where user_id = $1 and revoked_at is null and expires_at > $2
 `
@@ -57,7 +46,7 @@ func (q *Queries) DeleteStaleMailTokens(ctx context.Context, db DBTX, expiresAt 
 }
 
 const deleteUser = `-- name: DeleteUser :execrows
-delete from users where id = $1
+delete from users where id = $1 and email_key not like 'service:%'
 `
 
 func (q *Queries) DeleteUser(ctx context.Context, db DBTX, id int64) (int64, error) {
@@ -68,41 +57,8 @@ func (q *Queries) DeleteUser(ctx context.Context, db DBTX, id int64) (int64, err
 	return result.RowsAffected(), nil
 }
 
-const findAPIToken = `-- name: FindAPIToken :one
-select t.id, t.user_id, t.scopes, t.expires_at, t.last_used_at, t.revoked_at, u.role, u.active
-from api_tokens t join users u on u.id = t.user_id
-where t.token_sha256 = $1
-`
-
-type FindAPITokenRow struct {
-	ID         int64
-	UserID     int64
-	Scopes     []string
-	ExpiresAt  *time.Time
-	LastUsedAt *time.Time
-	RevokedAt  *time.Time
-	Role       string
-	Active     bool
-}
-
-func (q *Queries) FindAPIToken(ctx context.Context, db DBTX, tokenSha256 []byte) (FindAPITokenRow, error) {
-	row := db.QueryRow(ctx, findAPIToken, tokenSha256)
-	var i FindAPITokenRow
-	err := row.Scan(
-		&i.ID,
-		&i.UserID,
-		&i.Scopes,
-		&i.ExpiresAt,
-		&i.LastUsedAt,
-		&i.RevokedAt,
-		&i.Role,
-		&i.Active,
-	)
-	return i, err
-}
-
 const findUserByEmailKey = `-- name: FindUserByEmailKey :one
-select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at from users where email_key = $1
+select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at from users where email_key = $1 and email_key not like 'service:%'
 `
 
 func (q *Queries) FindUserByEmailKey(ctx context.Context, db DBTX, emailKey string) (User, error) {
@@ -125,9 +81,10 @@ func (q *Queries) FindUserByEmailKey(ctx context.Context, db DBTX, emailKey stri
 }
 
 const findUserByID = `-- name: FindUserByID :one
-select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at from users where id = $1
+select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at from users where id = $1 and email_key not like 'service:%'
 `
 
+// A person, as everywhere here: the row of a service account is nobody's.
 func (q *Queries) FindUserByID(ctx context.Context, db DBTX, id int64) (User, error) {
 	row := db.QueryRow(ctx, findUserByID, id)
 	var i User
@@ -143,48 +100,6 @@ func (q *Queries) FindUserByID(ctx context.Context, db DBTX, id int64) (User, er
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.EmailVerifiedAt,
-	)
-	return i, err
-}
-
-const insertAPIToken = `-- name: InsertAPIToken :one
-insert into api_tokens (user_id, name, prefix, token_sha256, scopes, created_at, expires_at)
-values ($1, $2, $3, $4, $5, $6, $7)
-returning id, user_id, name, prefix, token_sha256, scopes, created_at, expires_at, last_used_at, revoked_at
-`
-
-type InsertAPITokenParams struct {
-	UserID      int64
-	Name        string
-	Prefix      string
-	TokenSha256 []byte
-	Scopes      []string
-	Now         time.Time
-	ExpiresAt   *time.Time
-}
-
-func (q *Queries) InsertAPIToken(ctx context.Context, db DBTX, arg InsertAPITokenParams) (ApiToken, error) {
-	row := db.QueryRow(ctx, insertAPIToken,
-		arg.UserID,
-		arg.Name,
-		arg.Prefix,
-		arg.TokenSha256,
-		arg.Scopes,
-		arg.Now,
-		arg.ExpiresAt,
-	)
-	var i ApiToken
-	err := row.Scan(
-		&i.ID,
-		&i.UserID,
-		&i.Name,
-		&i.Prefix,
-		&i.TokenSha256,
-		&i.Scopes,
-		&i.CreatedAt,
-		&i.ExpiresAt,
-		&i.LastUsedAt,
-		&i.RevokedAt,
 	)
 	return i, err
 }
@@ -243,20 +158,21 @@ func (q *Queries) InsertSigningKey(ctx context.Context, db DBTX, arg InsertSigni
 }
 
 const insertUser = `-- name: InsertUser :one
-insert into users (first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $8)
+insert into users (first_name, last_name, email, email_key, email_verified_at, password_hash, role, active, created_at, updated_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
 returning id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at
 `
 
 type InsertUserParams struct {
-	FirstName    string
-	LastName     string
-	Email        string
-	EmailKey     string
-	PasswordHash string
-	Role         string
-	Active       bool
-	Now          time.Time
+	FirstName       string
+	LastName        string
+	Email           string
+	EmailKey        string
+	EmailVerifiedAt *time.Time
+	PasswordHash    string
+	Role            string
+	Active          bool
+	Now             time.Time
 }
 
 func (q *Queries) InsertUser(ctx context.Context, db DBTX, arg InsertUserParams) (User, error) {
@@ -265,6 +181,7 @@ func (q *Queries) InsertUser(ctx context.Context, db DBTX, arg InsertUserParams)
 		arg.LastName,
 		arg.Email,
 		arg.EmailKey,
+		arg.EmailVerifiedAt,
 		arg.PasswordHash,
 		arg.Role,
 		arg.Active,
@@ -285,44 +202,6 @@ func (q *Queries) InsertUser(ctx context.Context, db DBTX, arg InsertUserParams)
 		&i.EmailVerifiedAt,
 	)
 	return i, err
-}
-
-const listAPITokens = `-- name: ListAPITokens :many
-select id, user_id, name, prefix, token_sha256, scopes, created_at, expires_at, last_used_at, revoked_at from api_tokens
-where user_id = $1 and revoked_at is null and ($2::bigint = 0 or id < $2)
-order by id desc limit $3::int
-`
-
-// Newest first, from before_id down; 0 starts at the newest.
-func (q *Queries) ListAPITokens(ctx context.Context, db DBTX, userID int64, beforeID int64, maxRows int32) ([]ApiToken, error) {
-	rows, err := db.Query(ctx, listAPITokens, userID, beforeID, maxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []ApiToken{}
-	for rows.Next() {
-		var i ApiToken
-		if err := rows.Scan(
-			&i.ID,
-			&i.UserID,
-			&i.Name,
-			&i.Prefix,
-			&i.TokenSha256,
-			&i.Scopes,
-			&i.CreatedAt,
-			&i.ExpiresAt,
-			&i.LastUsedAt,
-			&i.RevokedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const listSigningKeys = `-- name: ListSigningKeys :many
@@ -387,7 +266,7 @@ func (q *Queries) LockActiveAdmins(ctx context.Context, db DBTX) ([]int64, error
 }
 
 const lockUser = `-- name: LockUser :one
-select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at from users where id = $1 for update
+select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at from users where id = $1 and email_key not like 'service:%' for update
 `
 
 func (q *Queries) LockUser(ctx context.Context, db DBTX, id int64) (User, error) {
@@ -412,6 +291,7 @@ func (q *Queries) LockUser(ctx context.Context, db DBTX, id int64) (User, error)
 const peekMailToken = `-- name: PeekMailToken :one
 select m.user_id from mail_tokens m join users u on u.id = m.user_id and u.email_key = m.email_key
 where m.token_sha256 = $1 and m.purpose = $2 and m.used_at is null and m.expires_at > $3
+  and (m.purpose <> 'verify_email' or u.email_verified_at is null)
 `
 
 // Whether SpendMailToken would succeed now.
@@ -442,27 +322,6 @@ func (q *Queries) RetireSigningKey(ctx context.Context, db DBTX, retiresAt *time
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const revokeAPIToken = `-- name: RevokeAPIToken :execrows
-update api_tokens set revoked_at = $1 where id = $2 and user_id = $3 and revoked_at is null
-`
-
-func (q *Queries) RevokeAPIToken(ctx context.Context, db DBTX, now *time.Time, iD int64, userID int64) (int64, error) {
-	result, err := db.Exec(ctx, revokeAPIToken, now, iD, userID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const revokeUserAPITokens = `-- name: RevokeUserAPITokens :exec
-update api_tokens set revoked_at = $1 where user_id = $2 and revoked_at is null
-`
-
-func (q *Queries) RevokeUserAPITokens(ctx context.Context, db DBTX, now *time.Time, userID int64) error {
-	_, err := db.Exec(ctx, revokeUserAPITokens, now, userID)
-	return err
 }
 
 const rewrapSigningKey = `-- name: RewrapSigningKey :exec
@@ -551,25 +410,17 @@ const spendMailToken = `-- name: SpendMailToken :one
 update mail_tokens m set used_at = $1
 from users u
 where m.token_sha256 = $2 and m.purpose = $3 and m.used_at is null and m.expires_at > $1
-  and u.id = m.user_id and u.email_key = m.email_key
+  and u.id = m.user_id and u.email_key = m.email_key and (m.purpose <> 'verify_email' or u.email_verified_at is null)
 returning m.user_id
 `
 
-// The link is void once the account has another address.
+// The link is void once the account has another address, and one that verifies it once
+// it is verified.
 func (q *Queries) SpendMailToken(ctx context.Context, db DBTX, now *time.Time, tokenSha256 []byte, purpose string) (int64, error) {
 	row := db.QueryRow(ctx, spendMailToken, now, tokenSha256, purpose)
 	var user_id int64
 	err := row.Scan(&user_id)
 	return user_id, err
-}
-
-const touchAPIToken = `-- name: TouchAPIToken :exec
-update api_tokens set last_used_at = $1 where id = $2 and (last_used_at is null or last_used_at <= $3)
-`
-
-func (q *Queries) TouchAPIToken(ctx context.Context, db DBTX, now *time.Time, iD int64, before *time.Time) error {
-	_, err := db.Exec(ctx, touchAPIToken, now, iD, before)
-	return err
 }
 
 const updateUser = `-- name: UpdateUser :one

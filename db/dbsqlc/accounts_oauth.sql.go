@@ -267,7 +267,7 @@ func (q *Queries) ListIdentities(ctx context.Context, db DBTX, userID int64) ([]
 }
 
 const lockUserByEmailKey = `-- name: LockUserByEmailKey :one
-select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at from users where email_key = $1 for update
+select id, first_name, last_name, email, email_key, password_hash, role, active, created_at, updated_at, email_verified_at from users where email_key = $1 and email_key not like 'service:%' for update
 `
 
 func (q *Queries) LockUserByEmailKey(ctx context.Context, db DBTX, emailKey string) (User, error) {

@@ -12,6 +12,16 @@ import (
 	"github.com/google/uuid"
 )
 
+const deleteOldRefreshTokens = `-- name: DeleteOldRefreshTokens :exec
+delete from refresh_tokens where session_id = $1 and generation < $2
+`
+
+// Deletes a session's tokens of generations before.
+func (q *Queries) DeleteOldRefreshTokens(ctx context.Context, db DBTX, sessionID uuid.UUID, generation int32) error {
+	_, err := db.Exec(ctx, deleteOldRefreshTokens, sessionID, generation)
+	return err
+}
+
 const deleteStaleSessions = `-- name: DeleteStaleSessions :execrows
 delete from auth_sessions where expires_at < $1::timestamptz or revoked_at < $1::timestamptz
 `
@@ -92,7 +102,7 @@ const insertAuthSession = `-- name: InsertAuthSession :one
 insert into auth_sessions (id, user_id, created_at, expires_at, methods, authenticated_at, last_used_at, address, user_agent)
 select $1, u.id, $2, $3, $4, $2, $2, $5, $6 from users u
 where u.id = $7 and u.active and u.password_hash = $8
-for share of u
+for no key update of u
 returning id
 `
 
@@ -108,7 +118,8 @@ type InsertAuthSessionParams struct {
 }
 
 // Only for an account that is still active and still has the password that was
-// checked: the share lock waits for a change of either that is under way.
+// checked: the lock waits for a change of either that is under way, and lets one of
+// the account's sign-ins at a time count its sessions.
 func (q *Queries) InsertAuthSession(ctx context.Context, db DBTX, arg InsertAuthSessionParams) (uuid.UUID, error) {
 	row := db.QueryRow(ctx, insertAuthSession,
 		arg.ID,
@@ -248,6 +259,45 @@ func (q *Queries) LockRefreshFamily(ctx context.Context, db DBTX, tokenSha256 []
 	return id, err
 }
 
+const makeRoomForSession = `-- name: MakeRoomForSession :exec
+with ended as (
+    update auth_sessions set revoked_at = $2::timestamptz
+    where revoked_at is null and id in (
+        select s.id from auth_sessions s
+        where s.user_id = $1 and s.revoked_at is null and s.expires_at > $2 and s.id <> $5
+        order by s.created_at desc, s.id desc offset $6::int limit $4::int
+    )
+)
+delete from auth_sessions where id in (
+    select s.id from auth_sessions s
+    where s.user_id = $1 and (s.revoked_at is not null or s.expires_at <= $2)
+    order by s.created_at desc, s.id desc offset $3::int limit $4::int
+)
+`
+
+type MakeRoomForSessionParams struct {
+	UserID   int64
+	Now      time.Time
+	OnRecord int32
+	MaxRows  int32
+	Kept     uuid.UUID
+	Others   int32
+}
+
+// Ends the account's sessions that hold, besides one, but for the newest others, and
+// deletes those that ended before, but for the newest; of each at most so many at a time.
+func (q *Queries) MakeRoomForSession(ctx context.Context, db DBTX, arg MakeRoomForSessionParams) error {
+	_, err := db.Exec(ctx, makeRoomForSession,
+		arg.UserID,
+		arg.Now,
+		arg.OnRecord,
+		arg.MaxRows,
+		arg.Kept,
+		arg.Others,
+	)
+	return err
+}
+
 const revokeAuthSession = `-- name: RevokeAuthSession :execrows
 update auth_sessions set revoked_at = $1::timestamptz
 where id = $2 and user_id = $3 and revoked_at is null and expires_at > $1
@@ -284,20 +334,6 @@ func (q *Queries) RevokeUserSessions(ctx context.Context, db DBTX, now time.Time
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const signedInFrom = `-- name: SignedInFrom :one
-select exists (
-    select 1 from auth_sessions where user_id = $1 and address = $2 and created_at > $3
-)::bool
-`
-
-// Whether the account signed in from that address since.
-func (q *Queries) SignedInFrom(ctx context.Context, db DBTX, userID int64, address string, since time.Time) (bool, error) {
-	row := db.QueryRow(ctx, signedInFrom, userID, address, since)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
 }
 
 const signedInWith = `-- name: SignedInWith :one

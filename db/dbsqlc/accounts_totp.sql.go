@@ -66,7 +66,7 @@ func (q *Queries) DeleteTOTPFactor(ctx context.Context, db DBTX, userID int64) e
 }
 
 const findTOTPFactor = `-- name: FindTOTPFactor :one
-select user_id, secret, secret_key_id, last_step, created_at, confirmed_at from totp_factors where user_id = $1
+select user_id, secret, secret_key_id, last_step, created_at, confirmed_at, unproven from totp_factors where user_id = $1
 `
 
 func (q *Queries) FindTOTPFactor(ctx context.Context, db DBTX, userID int64) (TotpFactor, error) {
@@ -79,6 +79,7 @@ func (q *Queries) FindTOTPFactor(ctx context.Context, db DBTX, userID int64) (To
 		&i.LastStep,
 		&i.CreatedAt,
 		&i.ConfirmedAt,
+		&i.Unproven,
 	)
 	return i, err
 }
@@ -104,7 +105,7 @@ func (q *Queries) InsertRecoveryCodes(ctx context.Context, db DBTX, userID int64
 }
 
 const listStaleTOTPFactors = `-- name: ListStaleTOTPFactors :many
-select user_id, secret, secret_key_id, last_step, created_at, confirmed_at from totp_factors where secret_key_id <> $1 and user_id > $2 order by user_id limit 100
+select user_id, secret, secret_key_id, last_step, created_at, confirmed_at, unproven from totp_factors where secret_key_id <> $1 and user_id > $2 order by user_id limit 100
 `
 
 func (q *Queries) ListStaleTOTPFactors(ctx context.Context, db DBTX, currentKeyID string, afterID int64) ([]TotpFactor, error) {
@@ -123,6 +124,7 @@ func (q *Queries) ListStaleTOTPFactors(ctx context.Context, db DBTX, currentKeyI
 			&i.LastStep,
 			&i.CreatedAt,
 			&i.ConfirmedAt,
+			&i.Unproven,
 		); err != nil {
 			return nil, err
 		}

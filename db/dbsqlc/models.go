@@ -14,16 +14,21 @@ import (
 )
 
 type ApiToken struct {
-	ID          int64
-	UserID      int64
-	Name        string
-	Prefix      string
-	TokenSha256 []byte
-	Scopes      []string
-	CreatedAt   time.Time
-	ExpiresAt   *time.Time
-	LastUsedAt  *time.Time
-	RevokedAt   *time.Time
+	ID              int64
+	UserID          int64
+	Name            string
+	Prefix          string
+	TokenSha256     []byte
+	Scopes          []string
+	CreatedAt       time.Time
+	ExpiresAt       *time.Time
+	LastUsedAt      *time.Time
+	RevokedAt       *time.Time
+	LastAddress     string
+	AllowedNetworks []string
+	Rate            *int32
+	ReplacedAt      *time.Time
+	ExpiryToldAt    *time.Time
 }
 
 type AuditCheckpoint struct {
@@ -156,6 +161,26 @@ type Cron struct {
 	LastOutcome  *string
 	LastError    *string
 	LastDuration *float64
+}
+
+type EmailChange struct {
+	ID            int64
+	UserID        int64
+	SessionID     uuid.UUID
+	SignedInAt    time.Time
+	OldEmail      string
+	OldEmailKey   string
+	NewEmail      string
+	NewEmailKey   string
+	CreatedAt     time.Time
+	ExpiresAt     time.Time
+	MailedAt      *time.Time
+	ConfirmSha256 []byte
+	ConfirmedAt   *time.Time
+	UndoSha256    []byte
+	UndoUntil     *time.Time
+	ClosedAt      *time.Time
+	ClosedBy      string
 }
 
 type Event struct {
@@ -358,6 +383,15 @@ type RollupVisitor struct {
 	Portion []byte
 }
 
+type ServiceAccount struct {
+	ID        int64
+	UserKey   string
+	Name      string
+	Role      string
+	Active    bool
+	CreatedAt time.Time
+}
+
 type Session struct {
 	SiteID      uuid.UUID
 	Day         time.Time
@@ -393,6 +427,12 @@ type SessionHead struct {
 	FormerSession *int64
 	FormerAt      *time.Time
 	Stale         bool
+}
+
+type SignInNetwork struct {
+	UserID  int64
+	Network netip.Prefix
+	SeenAt  time.Time
 }
 
 type SigningKey struct {
@@ -486,6 +526,7 @@ type TotpFactor struct {
 	LastStep    int64
 	CreatedAt   time.Time
 	ConfirmedAt *time.Time
+	Unproven    bool
 }
 
 type Upload struct {
@@ -527,6 +568,12 @@ type User struct {
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 	EmailVerifiedAt *time.Time
+}
+
+type VisibleColumn struct {
+	TableName string
+	Shown     []string
+	Hidden    []string
 }
 
 type WebhookAlert struct {

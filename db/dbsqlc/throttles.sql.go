@@ -14,7 +14,7 @@ const claimThrottle = `-- name: ClaimThrottle :one
 select name, subject, count, blocked_until, forget_at from throttles where name = $1 and subject = $2 for update
 `
 
-// FindThrottle, locked until the transaction ends.
+// The row, locked until the transaction ends.
 func (q *Queries) ClaimThrottle(ctx context.Context, db DBTX, name string, subject string) (Throttle, error) {
 	row := db.QueryRow(ctx, claimThrottle, name, subject)
 	var i Throttle
@@ -28,21 +28,35 @@ func (q *Queries) ClaimThrottle(ctx context.Context, db DBTX, name string, subje
 	return i, err
 }
 
-const findThrottle = `-- name: FindThrottle :one
-select name, subject, count, blocked_until, forget_at from throttles where name = $1 and subject = $2
+const findThrottles = `-- name: FindThrottles :many
+select name, subject, count, blocked_until, forget_at from throttles where (name, subject) in (select unnest($1::text[]), unnest($2::text[]))
 `
 
-func (q *Queries) FindThrottle(ctx context.Context, db DBTX, name string, subject string) (Throttle, error) {
-	row := db.QueryRow(ctx, findThrottle, name, subject)
-	var i Throttle
-	err := row.Scan(
-		&i.Name,
-		&i.Subject,
-		&i.Count,
-		&i.BlockedUntil,
-		&i.ForgetAt,
-	)
-	return i, err
+// Those of the pairs of a name and a subject that there are.
+func (q *Queries) FindThrottles(ctx context.Context, db DBTX, names []string, subjects []string) ([]Throttle, error) {
+	rows, err := db.Query(ctx, findThrottles, names, subjects)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Throttle{}
+	for rows.Next() {
+		var i Throttle
+		if err := rows.Scan(
+			&i.Name,
+			&i.Subject,
+			&i.Count,
+			&i.BlockedUntil,
+			&i.ForgetAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const forgiveThrottle = `-- name: ForgiveThrottle :exec
@@ -51,6 +65,16 @@ delete from throttles where name = $1 and subject = $2
 
 func (q *Queries) ForgiveThrottle(ctx context.Context, db DBTX, name string, subject string) error {
 	_, err := db.Exec(ctx, forgiveThrottle, name, subject)
+	return err
+}
+
+const forgiveThrottles = `-- name: ForgiveThrottles :exec
+delete from throttles where name = $1 and subject >= $2 and subject < $3
+`
+
+// Those whose subject is in a range, by bytes.
+func (q *Queries) ForgiveThrottles(ctx context.Context, db DBTX, name string, first string, beyond string) error {
+	_, err := db.Exec(ctx, forgiveThrottles, name, first, beyond)
 	return err
 }
 

@@ -73,7 +73,7 @@ func (w *world) compareCollect(ctx context.Context, by way) error {
 		if n == 0 {
 			return errors.New("nothing was collected")
 		}
-		used := (processorTime() - before) / time.Duration(n)
+		used := processorTime().since(before, n).sum()
 		perSecond := float64(n) / w.collect.Seconds()
 		limit, err := w.copyRows(ctx, got)
 		if err != nil {

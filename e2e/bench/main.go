@@ -42,6 +42,7 @@ var figures = []figure{
 	{"start", "start to ready on an existing database, memory when idle, size of the binary", startFigure},
 	{"stats-open-day", "each stats endpoint over a day that goes on", openDayFigure},
 	{"login-timing", "a sign-in with a wrong password, against one with an unknown address", loginTimingFigure},
+	{"login-flood", "sign-ins of people beside 150 connections that sign in rightly without end: p99, refusals, memory", loginFloodFigure},
 	{"uploads", "uploads/s and downloads/s of 1 MiB and 64 KiB files, against net/http to a file with fsync of file and directory, and from a file", uploadsFigure},
 	{"docs", "GET /docs/openapi.json, against net/http serving the same bytes", docsFigure},
 }
@@ -58,6 +59,7 @@ type sizes struct {
 	uploads  time.Duration
 	explains bool
 	overload time.Duration
+	flood    time.Duration // how long each flood of sign-ins goes on
 	// neighbours is how long questions are asked beside deliveries and hits.
 	neighbours time.Duration
 	profile    string // where the service that takes webhooks or events writes its CPU profile
@@ -83,6 +85,7 @@ func main() {
 	flag.DurationVar(&s.docs, "docs", 2*time.Second, "how long the description is requested in each round")
 	flag.DurationVar(&s.uploads, "uploads", 3*time.Second, "how long files are sent and read in each round")
 	flag.DurationVar(&s.overload, "overload", 5*time.Minute, "how long too many webhooks are delivered")
+	flag.DurationVar(&s.flood, "flood", time.Minute, "how long each flood of sign-ins goes on")
 	flag.DurationVar(&s.neighbours, "neighbours", time.Minute, "how long questions are asked beside deliveries and hits")
 	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks, events or files")
 	flag.StringVar(&s.data, "data", "", "directory that keeps the filled databases of the statistics' figures for the next run")

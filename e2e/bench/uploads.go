@@ -196,6 +196,7 @@ func (w *world) compareFiles(ctx context.Context, name string, ours, limit excha
 		}
 	}
 	var ratios, rates, limits []float64
+	var used, limitUsed []processorUse
 	for range uploadRounds {
 		a, err := ours.repeat(ctx, w.uploads)
 		if err != nil {
@@ -206,6 +207,7 @@ func (w *world) compareFiles(ctx context.Context, name string, ours, limit excha
 			return err
 		}
 		rates, limits, ratios = append(rates, a.perSecond), append(limits, b.perSecond), append(ratios, a.perSecond/b.perSecond)
+		used, limitUsed = append(used, a.processor), append(limitUsed, b.processor)
 		for _, dir := range dirs {
 			if err := empty(dir); err != nil {
 				return err
@@ -214,7 +216,23 @@ func (w *world) compareFiles(ctx context.Context, name string, ours, limit excha
 	}
 	middle := func(of []float64) float64 { return slices.Sorted(slices.Values(of))[len(of)/2] }
 	fmt.Printf("   %-20s %.0f/s, net/http %.0f/s: %.2f (>= %.1f) %s\n", name, middle(rates), middle(limits), middle(ratios), least, verdict(middle(ratios) >= least))
+	fmt.Printf("   %20s processor: %s; net/http: %s\n", "", eachFile(used), eachFile(limitUsed))
 	return nil
+}
+
+// eachFile says how much processor time a file took in the median round.
+func eachFile(rounds []processorUse) string {
+	middle := func(of func(processorUse) time.Duration) float64 {
+		all := make([]time.Duration, len(rounds))
+		for i, u := range rounds {
+			all[i] = of(u)
+		}
+		slices.Sort(all)
+		return float64(all[len(all)/2]) / float64(time.Millisecond)
+	}
+	return fmt.Sprintf("%.2f ms a file (server %.2f, PostgreSQL %.2f, load %.2f), %.2f idle", middle(processorUse.sum),
+		middle(func(u processorUse) time.Duration { return u.servers }), middle(func(u processorUse) time.Duration { return u.postgres }),
+		middle(func(u processorUse) time.Duration { return u.load }), middle(func(u processorUse) time.Duration { return u.idle }))
 }
 
 // empty removes the files below dir, and keeps the directories.

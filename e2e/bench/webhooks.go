@@ -62,7 +62,7 @@ func webhooksEffectFigure(ctx context.Context, w *world) error {
 type rate struct {
 	perSecond float64
 	p50, p99  time.Duration
-	processor time.Duration // each
+	processor processorUse // each
 }
 
 // compareWebhooks alternates rounds of deliveries over HTTP with rounds of the
@@ -84,7 +84,7 @@ func (w *world) compareWebhooks(ctx context.Context, eventType string, least flo
 			return err
 		}
 		fmt.Printf("   round %d: %.0f/s, p50 %v, p99 %v, processor %v each; limit %.0f/s, p50 %v, p99 %v, processor %v each\n", round+1,
-			ours.perSecond, ours.p50, ours.p99, ours.processor, theirs.perSecond, theirs.p50, theirs.p99, theirs.processor)
+			ours.perSecond, ours.p50, ours.p99, ours.processor.sum(), theirs.perSecond, theirs.p50, theirs.p99, theirs.processor.sum())
 		rates = append(rates, ours.perSecond/theirs.perSecond)
 		latencies = append(latencies, float64(ours.p99)/float64(theirs.p99))
 	}
@@ -165,8 +165,7 @@ func inParallel(conns int, d time.Duration, work func(until time.Time) ([]time.D
 	at := func(p float64) time.Duration {
 		return took[int(p*float64(len(took)-1))].Round(10 * time.Microsecond)
 	}
-	used := (processorTime() - before) / time.Duration(len(took))
-	return rate{float64(len(took)) / all.Seconds(), at(.5), at(.99), used.Round(time.Microsecond)}, nil
+	return rate{float64(len(took)) / all.Seconds(), at(.5), at(.99), processorTime().since(before, len(took))}, nil
 }
 
 // timed repeats one piece of work until the time comes.

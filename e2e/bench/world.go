@@ -127,7 +127,7 @@ func (w *world) start(ctx context.Context, service func(address string) *exec.Cm
 	w.url = "http://" + address
 	cmd := service(address)
 	cmd.Env = append(os.Environ(), cmd.Env...)
-	cmd.Env = append(cmd.Env, "DATABASE_URL="+w.server.AppURL("bench"), "WAYPOST_SECRET_KEY=0123456789abcdef0123456789abcdef",
+	cmd.Env = append(cmd.Env, "DATABASE_URL="+w.server.AppURL("bench"), "WAYPOST_SECRET_KEY=a secret key for measuring, longer than 32 bytes",
 		"WAYPOST_LOG_LEVEL=error", "WAYPOST_KEY_RATE=0", "WAYPOST_SITE_RATE=0", "WAYPOST_ADDRESS_RATE=0")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -1,5 +1,5 @@
-// Package account manages the people who may act: their accounts, passwords, sign-in
-// sessions, API tokens, linked identities, second factors and roles.
+// Package account manages who may act: people's accounts, passwords, sign-in sessions, API
+// tokens, linked identities, second factors and roles, and bots' accounts and tokens.
 package account
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -45,6 +46,8 @@ var (
 	ErrAPIToken           = fault.New(fault.Unauthenticated, "token_invalid", "The API token is unknown or revoked, or its owner is deactivated.")
 	ErrAPITokenExpired    = fault.New(fault.Unauthenticated, "token_expired", "The API token has expired. Create a new one.")
 	ErrTokenScope         = fault.New(fault.Forbidden, fault.CodeForbidden, "This API token's scopes do not allow this.")
+	ErrEmailUnverified    = fault.New(fault.Forbidden, "email_unverified", "Verify your e-mail address first: use the link that was mailed to you, or ask for another one.")
+	ErrPasswordRequired   = fault.New(fault.Forbidden, "password_required", "Also send your password, or a new_password, which ends everything older; or send this signed in to the account.")
 	ErrReauthenticate     = fault.New(fault.Forbidden, "reauthentication_required", "Prove again who you are: give your current password, or sign in again.")
 	ErrLinkInvalid        = fault.New(fault.Malformed, "link_invalid", "This link was used, has expired, or is for an address that changed. Ask for a new one.")
 	ErrBusy               = fault.New(fault.Unavailable, fault.CodeBusy, "Too many sign-ins at once. Try again shortly.").After(2 * time.Second)
@@ -61,6 +64,8 @@ type Options struct {
 	// Jobs takes work that is done later. Without it, RequestPasswordReset and
 	// RequestVerification must not be called.
 	Jobs Jobs
+	// Alerts tells the administrators of API tokens that will expire; nil for nobody.
+	Alerts Alerter
 	// Files are deleted with their account; nil where their bytes are left to a sweep.
 	Files Files
 	// URL is the service's own URL, without a trailing slash. Links in mails lead there.
@@ -83,6 +88,8 @@ type Options struct {
 	Now func() time.Time
 	// Random is the source of salts, session ids and refresh tokens; nil for the system's.
 	Random io.Reader
+	// Logger is told what no answer tells; nil for nowhere.
+	Logger *slog.Logger
 }
 
 // Jobs inserts a job that exists if and only if tx commits.
@@ -117,6 +124,9 @@ func (o Options) withDefaults() Options {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	return o
 }
 
@@ -128,13 +138,16 @@ type Service struct {
 	*Registration
 	*Links
 	*Passwords
+	*EmailChanges
 	*Sessions
 	*SignIns
 	*SecondFactor
 	*Identities
 	*Tokens
+	*ServiceAccounts
 	*Authenticator
 	*Visits
+	*Oversight
 }
 
 // New makes the service.
@@ -147,30 +160,40 @@ func New(o Options) (*Service, error) {
 	signIns := &SignIns{core: c, open: sessions.openSessionTx, factor: factor}
 	return &Service{
 		core: c, Users: users, Sessions: sessions, SecondFactor: factor, SignIns: signIns,
-		Registration: &Registration{core: c, users: users}, Links: &Links{c}, Passwords: &Passwords{c}, Tokens: &Tokens{c},
-		Identities: &Identities{core: c, signIns: signIns}, Authenticator: &Authenticator{core: c, factor: factor},
-		Visits: newVisits(c, sessions, factor),
+		Registration: &Registration{core: c, users: users}, Links: &Links{c}, Passwords: &Passwords{c}, EmailChanges: &EmailChanges{c}, Tokens: &Tokens{c},
+		Identities: &Identities{core: c, signIns: signIns}, ServiceAccounts: &ServiceAccounts{c},
+		Authenticator: &Authenticator{core: c, factor: factor, rates: c.limits.NewRates("token.rate")},
+		Visits:        newVisits(c, sessions, factor), Oversight: &Oversight{core: c, users: users},
 	}, nil
 }
 
-// Sweep deletes what has no meaning any more: sessions that ended a month ago,
-// links and counts that expired. It returns how many rows.
+// Sweep deletes what has no meaning any more: sessions and API tokens that ended a month
+// ago, links and counts that expired. It returns how many rows.
 func (s *Service) Sweep(ctx context.Context) (int, error) {
 	counts, err := s.core.limits.Sweep(ctx)
 	if err != nil {
 		return 0, err
 	}
 	before := s.core.o.Now().Add(-keepEnded)
-	var sessions, links, waiting int64
+	var sessions, homes, tokens, links, changes, waiting int64
 	err = s.core.o.DB.InTx(ctx, identity.Step(ctx, "accounts"), func(ctx context.Context, tx pgx.Tx) error {
 		if sessions, err = s.core.queries.DeleteStaleSessions(ctx, tx, before); err != nil {
+			return err
+		}
+		if tokens, err = s.core.queries.DeleteStaleAPITokens(ctx, tx, before); err != nil {
+			return err
+		}
+		if homes, err = s.core.queries.DeleteStaleNetworks(ctx, tx, s.core.o.Now().Add(-home)); err != nil {
 			return err
 		}
 		if links, err = s.core.queries.DeleteStaleMailTokens(ctx, tx, before); err != nil {
 			return err
 		}
+		if changes, err = s.core.queries.DeleteStaleEmailChanges(ctx, tx, before); err != nil {
+			return err
+		}
 		waiting, err = s.Identities.sweepOAuth(ctx, tx)
 		return err
 	})
-	return counts + int(sessions+links+waiting), err
+	return counts + int(sessions+homes+tokens+links+changes+waiting), err
 }

@@ -100,6 +100,16 @@ func (f fixture) exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
+// rows is how many rows a table has.
+func (f fixture) rows(t *testing.T, table string) int {
+	t.Helper()
+	var n int
+	if err := f.db.Direct().QueryRow(t.Context(), "select count(*) from "+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // asOwner does what the application's role may not do.
 func (f fixture) asOwner(t *testing.T, sql string) {
 	t.Helper()
@@ -123,7 +133,7 @@ func TestACreatedAccountIsFoundAsItWasGiven(t *testing.T) {
 	got := f.create(t, " Ada@Example.com ", nil)
 	want := account.User{
 		ID: got.ID, FirstName: "Ada", LastName: "Lovelace", Email: "Ada@Example.com",
-		Role: identity.User, Active: true, CreatedAt: *f.now, UpdatedAt: *f.now,
+		Role: identity.User, Active: true, CreatedAt: *f.now, UpdatedAt: *f.now, EmailVerified: true,
 	}
 	ignoreKey := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".emailKey" }, cmp.Ignore())
 	if diff := cmp.Diff(want, got, ignoreKey); diff != "" {

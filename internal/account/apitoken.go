@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,22 +11,32 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/text"
 )
 
 // Bounds of API tokens.
 const (
-	MaxTokenName = 100 // characters
-	maxAPITokens = 100 // of one account
+	MaxTokenName     = 100 // characters
+	MaxTokenNetworks = 50
+	MaxTokenRate     = 100_000 // requests a minute
+	maxAPITokens     = 100     // of one account, that work
 	// shownSecret is how much of an API token stays visible, its prefix included.
 	shownSecret = 11
+)
+
+// Lives of API tokens.
+const (
+	// DefaultTokenLife is that of a token that is made without an expiry.
+	DefaultTokenLife = 90 * 24 * time.Hour
+	// MaxTokenGrace is how long a token can still work after its rotation.
+	MaxTokenGrace = 30 * 24 * time.Hour
 )
 
 // Faults of API tokens.
 var (
 	ErrNoAPIToken    = fault.Missing("API token")
 	ErrManyAPITokens = fault.Newf(fault.Conflict, "too_many_tokens", "An account has at most %d API tokens; revoke one first.", maxAPITokens)
+	ErrTokenReplaced = fault.New(fault.Conflict, "token_replaced", "The API token was already rotated.")
 )
 
 // APIToken lets a bot act for its owner, within the owner's role and the scopes.
@@ -36,102 +45,84 @@ type APIToken struct {
 	Name   string
 	Prefix string // the visible beginning of the secret
 	Scopes []identity.Scope
+	// Networks are those from which it may be used, in the form of RFC 4632 or RFC 4291;
+	// empty for all.
+	Networks []string
+	Rate     int // requests a minute; 0 for no limit
 
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time // nil for never
+	ReplacedAt *time.Time // when a rotation made its successor; nil for not
 	LastUsedAt *time.Time // nil for never; exact to a minute
+	// LastAddress is from where it was used at LastUsedAt; "" if that is not known.
+	LastAddress string
 }
 
 // NewAPIToken is what CreateAPIToken needs.
 type NewAPIToken struct {
-	Name      string
-	Scopes    []identity.Scope
-	ExpiresAt *time.Time // nil for never
+	Name   string
+	Scopes []identity.Scope
+	// ExpiresAt is nil for DefaultTokenLife from now, or for never with Never.
+	ExpiresAt *time.Time
+	Never     bool
+	// Networks are addresses and networks in CIDR notation; none for all.
+	Networks []string
+	Rate     int // requests a minute; 0 for no limit
 }
 
-// Tokens keeps API tokens, by which bots act for their owners.
+// Tokens keeps people's API tokens, by which bots act for them.
 type Tokens struct{ *core }
 
 // CreateAPIToken makes an API token of the acting account, which must have signed
 // in of late, and returns its secret, this once. It returns ErrReauthenticate,
-// ErrManyAPITokens, or a validation fault keyed by field.
+// ErrEmailUnverified, ErrManyAPITokens, or a validation fault keyed by field.
 func (s *Tokens) CreateAPIToken(ctx context.Context, n NewAPIToken) (APIToken, string, error) {
 	p := identity.FromContext(ctx)
-	if err := s.checkAPIToken(n, p.Role); err != nil {
-		return APIToken{}, "", err
-	}
-	if err := s.requireRecent(ctx); err != nil {
-		return APIToken{}, "", err
-	}
-	secret, err := s.newPrefixed(APITokenPrefix)
-	if err != nil {
-		return APIToken{}, "", err
-	}
-	var row dbsqlc.ApiToken
-	err = s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+	n.Name = text.Trim(n.Name)
+	return s.issue(ctx, func() error { return s.checkAPIToken(n, p.Role) }, func(ctx context.Context, tx pgx.Tx) (dbsqlc.ApiToken, string, error) {
 		owner, err := s.queries.LockUser(ctx, tx, p.UserID) // so that the count holds
 		if err != nil {
-			return db.NotFound(err, ErrSessionRevoked)
+			return dbsqlc.ApiToken{}, "", db.NotFound(err, ErrSessionRevoked)
 		}
-		count, err := s.queries.CountAPITokens(ctx, tx, p.UserID)
+		if owner.EmailVerifiedAt == nil {
+			return dbsqlc.ApiToken{}, "", ErrEmailUnverified
+		}
+		row, secret, err := s.insertAPIToken(ctx, tx, p.UserID, n)
 		if err != nil {
-			return err
+			return dbsqlc.ApiToken{}, "", err
 		}
-		if count >= maxAPITokens {
-			return ErrManyAPITokens
-		}
-		row, err = s.queries.InsertAPIToken(ctx, tx, dbsqlc.InsertAPITokenParams{
-			UserID: p.UserID, Name: n.Name, Prefix: secret[:shownSecret], TokenSha256: digest(secret),
-			Scopes: texts(identity.NewScopes(n.Scopes...).List()), Now: s.o.Now(), ExpiresAt: n.ExpiresAt,
-		})
-		if err != nil {
-			return err
-		}
-		return s.tellTokenCreated(ctx, tx, owner, row)
+		return row, secret, s.tellTokenCreated(ctx, tx, owner, row, "created for your account")
 	})
-	if err != nil {
-		return APIToken{}, "", err
-	}
-	return toAPIToken(row), secret, nil
 }
 
-func (s *Tokens) checkAPIToken(n NewAPIToken, role identity.Role) error {
-	details := map[string]string{}
-	switch {
-	case !text.Within(n.Name, 1, MaxTokenName) || text.Blank(n.Name):
-		details["name"] = fmt.Sprintf("Needs 1 to %d characters.", MaxTokenName)
-	case !text.IsLine(n.Name):
-		details["name"] = text.LineRule
-	}
-	if len(n.Scopes) == 0 {
-		details["scopes"] = "Needs at least one scope."
-	}
-	for _, scope := range n.Scopes {
-		switch {
-		case !scope.Valid():
-			details["scopes"] = "Has a scope that does not exist."
-		case scope == identity.Administer && role != identity.Admin:
-			details["scopes"] = "Only an ADMIN can give the scope admin."
+// RotateAPIToken makes an API token like another of the acting account, which must have
+// signed in of late, and lets the other expire after grace (0: at once), or earlier if
+// it would have. The new one lives as long as the other was made for. It returns the new
+// token and its secret, this once; ErrReauthenticate, ErrEmailUnverified, ErrNoAPIToken, ErrManyAPITokens, a
+// validation fault keyed by grace; or ErrTokenReplaced, so that of two rotations at once
+// only one makes a token.
+func (s *Tokens) RotateAPIToken(ctx context.Context, id int64, grace time.Duration) (APIToken, string, error) {
+	p := identity.FromContext(ctx)
+	return s.issue(ctx, func() error { return checkGrace(grace) }, func(ctx context.Context, tx pgx.Tx) (dbsqlc.ApiToken, string, error) {
+		owner, err := s.queries.LockUser(ctx, tx, p.UserID)
+		if err != nil {
+			return dbsqlc.ApiToken{}, "", db.NotFound(err, ErrSessionRevoked)
 		}
-	}
-	if n.ExpiresAt != nil && !n.ExpiresAt.After(s.o.Now()) {
-		details["expires_at"] = "Must be in the future."
-	}
-	return problems(details)
+		if owner.EmailVerifiedAt == nil {
+			return dbsqlc.ApiToken{}, "", ErrEmailUnverified
+		}
+		row, secret, err := s.replaceAPIToken(ctx, tx, p.UserID, id, grace)
+		if err != nil {
+			return dbsqlc.ApiToken{}, "", err
+		}
+		return row, secret, s.tellTokenCreated(ctx, tx, owner, row, "created for your account, in the place of another")
+	})
 }
 
-// ListAPITokens returns up to limit of the acting account's API tokens, newest
-// first, those older than the token of id before; 0 starts at the newest.
+// ListAPITokens returns up to limit of the acting account's API tokens that were not
+// revoked, newest first, those older than the token of id before; 0 starts at the newest.
 func (s *Tokens) ListAPITokens(ctx context.Context, before int64, limit int) ([]APIToken, error) {
-	rows, err := s.queries.ListAPITokens(ctx, s.o.DB.Direct(), identity.FromContext(ctx).UserID, before, int32(limit))
-	if err != nil {
-		return nil, db.Translate(err)
-	}
-	list := make([]APIToken, len(rows))
-	for i, r := range rows {
-		list[i] = toAPIToken(r)
-	}
-	return list, nil
+	return s.listTokensOf(ctx, identity.FromContext(ctx).UserID, before, limit)
 }
 
 // CountAPITokens returns how many API tokens ListAPITokens has in all.
@@ -143,22 +134,67 @@ func (s *Tokens) CountAPITokens(ctx context.Context) (int64, error) {
 // RevokeAPIToken ends one of the acting account's API tokens at once. It returns
 // ErrNoAPIToken.
 func (s *Tokens) RevokeAPIToken(ctx context.Context, id int64) error {
-	p := identity.FromContext(ctx)
-	return s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		now := s.o.Now()
-		n, err := s.queries.RevokeAPIToken(ctx, tx, &now, id, p.UserID)
-		if err == nil && n == 0 {
-			return ErrNoAPIToken
+	return s.revokeTokenOf(ctx, identity.FromContext(ctx).UserID, id)
+}
+
+// checkAPIToken returns a validation fault keyed by field. role is the owner's.
+func (s *core) checkAPIToken(n NewAPIToken, role identity.Role) error {
+	details := map[string]string{}
+	if rule := tokenNameProblem(n.Name); rule != "" {
+		details["name"] = rule
+	}
+	if len(n.Scopes) == 0 {
+		details["scopes"] = "Needs at least one scope."
+	}
+	for _, scope := range n.Scopes {
+		switch {
+		case !scope.Valid():
+			details["scopes"] = "Has a scope that does not exist."
+		case scope == identity.Administer && role != identity.Admin:
+			details["scopes"] = "Only an ADMIN can have the scope admin."
 		}
-		return err
-	})
+	}
+	if n.ExpiresAt != nil && !n.ExpiresAt.After(s.o.Now()) {
+		details["expires_at"] = "Must be in the future."
+	}
+	if _, rule := parseNetworks(n.Networks); rule != "" {
+		details["allowed_networks"] = rule
+	}
+	if n.Rate < 0 || n.Rate > MaxTokenRate {
+		details["rate"] = fmt.Sprintf("Must be from 1 to %d requests a minute; leave it out for no limit.", MaxTokenRate)
+	}
+	return problems(details)
+}
+
+// tokenNameProblem says what is wrong with the name of a token or of a service account,
+// "" when nothing is.
+func tokenNameProblem(name string) string {
+	switch {
+	case !text.Within(name, 1, MaxTokenName) || text.Blank(name):
+		return fmt.Sprintf("Needs 1 to %d characters.", MaxTokenName)
+	case !text.IsLine(name):
+		return text.LineRule
+	}
+	return ""
+}
+
+func checkGrace(grace time.Duration) error {
+	if grace < 0 || grace > MaxTokenGrace {
+		return fault.Validation(map[string]string{"grace": fmt.Sprintf("Must be from 0 to %d seconds.", MaxTokenGrace/time.Second)})
+	}
+	return nil
 }
 
 func toAPIToken(r dbsqlc.ApiToken) APIToken {
-	return APIToken{
-		ID: r.ID, Name: r.Name, Prefix: r.Prefix, Scopes: scopesOf(r.Scopes).List(),
-		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: utc(r.ExpiresAt), LastUsedAt: utc(r.LastUsedAt),
+	t := APIToken{
+		ID: r.ID, Name: r.Name, Prefix: r.Prefix, Scopes: scopesOf(r.Scopes).List(), Networks: r.AllowedNetworks,
+		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: utc(r.ExpiresAt), ReplacedAt: utc(r.ReplacedAt),
+		LastUsedAt: utc(r.LastUsedAt), LastAddress: r.LastAddress,
 	}
+	if r.Rate != nil {
+		t.Rate = int(*r.Rate)
+	}
+	return t
 }
 
 func scopesOf(names []string) identity.Scopes {
@@ -174,20 +210,4 @@ func utc(t *time.Time) *time.Time {
 		return nil
 	}
 	return new(t.UTC())
-}
-
-// tellTokenCreated tells the owner of a new API token.
-func (s *Tokens) tellTokenCreated(ctx context.Context, tx pgx.Tx, owner dbsqlc.User, t dbsqlc.ApiToken) error {
-	what := "An API token was created for your account"
-	if mail.Presentable(t.Name) {
-		what = fmt.Sprintf("The API token %q was created for your account", t.Name)
-	}
-	ends := "It never expires."
-	if t.ExpiresAt != nil {
-		ends = "It expires on " + mail.Instant(*t.ExpiresAt) + "."
-	}
-	return s.notify(ctx, tx, owner, mail.Message{
-		Kind: mail.TokenCreated, Detail: what + ". " + ends,
-		Facts: []mail.Fact{{Label: "Scopes", Value: strings.Join(t.Scopes, ", ")}},
-	})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/text"
@@ -56,11 +57,25 @@ func (s *core) findByEmail(ctx context.Context, email string) (dbsqlc.User, erro
 	return s.queries.FindUserByEmailKey(ctx, s.o.DB.Direct(), key)
 }
 
-// pass clears streaks, unless one has reached its limit meanwhile.
-func (s *core) pass(ctx context.Context, streaks ...throttle.Key) error {
+// pass clears streaks and counts a success, unless one of all these has reached its
+// limit meanwhile.
+func (s *core) pass(ctx context.Context, streaks, right []throttle.Key) error {
 	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		return s.limits.Pass(ctx, tx, streaks...)
+		if err := s.limits.Pass(ctx, tx, streaks...); err != nil {
+			return err
+		}
+		return s.limits.CountTx(ctx, tx, right...)
 	})
+}
+
+// lockVerified locks an account for what may not be added to it before its address is
+// verified. It returns ErrEmailUnverified, or ErrSessionRevoked for one that is gone.
+func (s *core) lockVerified(ctx context.Context, tx pgx.Tx, userID int64) error {
+	row, err := s.queries.LockUser(ctx, tx, userID)
+	if err == nil && row.EmailVerifiedAt == nil {
+		return ErrEmailUnverified
+	}
+	return db.NotFound(err, ErrSessionRevoked)
 }
 
 // endOtherSessions ends all of the account's sessions but the acting one.

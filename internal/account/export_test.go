@@ -3,6 +3,8 @@ package account
 import (
 	"context"
 	"sync"
+
+	"github.com/waypost/waypost/internal/fairqueue"
 )
 
 // BlockHashing lets every password hash begin and none end until release is called.
@@ -40,8 +42,25 @@ func (r *recordingPlaces) Enter(ctx context.Context, payers ...string) (func(), 
 	return r.places.Enter(ctx, payers...)
 }
 
+// RefuseHashes lets no more passwords be hashed, as if the queue were full. It is
+// called while the service is not used.
+func (s *Service) RefuseHashes() { s.core.hasher.places = noPlaces{} }
+
+type noPlaces struct{}
+
+func (noPlaces) Enter(context.Context, ...string) (func(), error) { return nil, fairqueue.ErrBusy }
+
 // Payers are those of a hash for an e-mail address, asked for from ctx.
 var Payers = payersOf
 
 // ForPassword is the purpose of links that set a password.
 const ForPassword = forPassword
+
+// ParseNetworks and AdmitsFrom read and apply the networks of an API token.
+var (
+	ParseNetworks = parseNetworks
+	AdmitsFrom    = admitsFrom
+)
+
+// ForEmail is the purpose of links that verify an address.
+const ForEmail = forEmail

@@ -21,11 +21,12 @@ import (
 
 // Faults of identities.
 var (
-	ErrLinkRequired    = fault.New(fault.Conflict, "email_exists_link_required", "An account has that e-mail address. Sign in to it, then link this identity.")
-	ErrIdentityTaken   = fault.New(fault.Conflict, "identity_already_linked", "That identity belongs to another account.")
-	ErrLastIdentity    = fault.New(fault.Invalid, "last_identity", "This is the last way to sign in to the account. Set a password or link another identity first.")
-	ErrNoAddress       = fault.New(fault.Invalid, "oauth_email_missing", "The provider gave no usable e-mail address. Register with a password, then link this identity.")
-	ErrMissingIdentity = fault.Missing("identity")
+	ErrLinkRequired      = fault.New(fault.Conflict, "email_exists_link_required", "An account has that e-mail address. Sign in to it, then link this identity.")
+	ErrIdentityTaken     = fault.New(fault.Conflict, "identity_already_linked", "That identity belongs to another account.")
+	ErrLastIdentity      = fault.New(fault.Invalid, "last_identity", "This is the last way to sign in to the account. Set a password or link another identity first.")
+	ErrUnverifiedOutside = fault.New(fault.Forbidden, "email_unverified", "The provider does not say that the e-mail address is verified. Verify it there, or register with a password.")
+	ErrNoAddress         = fault.New(fault.Invalid, "oauth_email_missing", "The provider gave no usable e-mail address. Register with a password, then link this identity.")
+	ErrMissingIdentity   = fault.Missing("identity")
 )
 
 // Identity is the identity of an account's holder at a provider.
@@ -72,14 +73,14 @@ func name(s, otherwise string) string {
 	if runes := []rune(s); len(runes) > MaxName {
 		s = string(runes[:MaxName])
 	}
-	if !text.Storable(s) || !text.IsLine(s) || utf8.RuneCountInString(s) < MinName {
+	if s = text.Trim(s); !text.Storable(s) || !text.IsLine(s) || utf8.RuneCountInString(s) < MinName {
 		return otherwise
 	}
 	return s
 }
 
 // accountOf finds or makes the account of an outsider and links the two. It
-// returns ErrLinkRequired or ErrNoAddress.
+// returns ErrLinkRequired, ErrUnverifiedOutside or ErrNoAddress.
 func (s *Identities) accountOf(ctx context.Context, tx pgx.Tx, o outsider) (dbsqlc.User, error) {
 	// An insert that finds the row taken says that somebody just made it: then
 	// the next round sees it.
@@ -115,12 +116,15 @@ func (s *Identities) accountByAddress(ctx context.Context, tx pgx.Tx, o outsider
 	now := s.o.Now()
 	row, err := s.queries.LockUserByEmailKey(ctx, tx, emailKey(o.email))
 	switch {
+	case errors.Is(err, pgx.ErrNoRows) && !o.verified:
+		return dbsqlc.User{}, false, ErrUnverifiedOutside
 	case errors.Is(err, pgx.ErrNoRows):
-		n := dbsqlc.InsertOAuthUserParams{FirstName: o.firstName, LastName: o.lastName, Email: o.email, EmailKey: emailKey(o.email), Now: now}
-		if o.verified {
-			n.EmailVerifiedAt = &now
+		row, err = s.queries.InsertOAuthUser(ctx, tx, dbsqlc.InsertOAuthUserParams{
+			FirstName: o.firstName, LastName: o.lastName, Email: o.email, EmailKey: emailKey(o.email), EmailVerifiedAt: &now, Now: now,
+		})
+		if db.Violates(err, "users_email_key") { // kept for the account that gave it up lately
+			err = ErrLinkRequired.Because(err)
 		}
-		row, err = s.queries.InsertOAuthUser(ctx, tx, n)
 		return row, true, err
 	case err != nil:
 		return dbsqlc.User{}, false, err
@@ -137,6 +141,9 @@ func (s *Identities) accountByAddress(ctx context.Context, tx pgx.Tx, o outsider
 // it never proved to be theirs: what they left to come back by is void. A second
 // factor is not passed over, so an account with one is linked by its holder only.
 func (s *Identities) claimUnverified(ctx context.Context, tx pgx.Tx, row dbsqlc.User) (dbsqlc.User, error) {
+	if err := s.voidCredentials(ctx, tx, row.ID); err != nil {
+		return dbsqlc.User{}, err
+	}
 	guarded, err := s.queries.HasTOTP(ctx, tx, row.ID)
 	if err != nil {
 		return dbsqlc.User{}, err
@@ -144,15 +151,12 @@ func (s *Identities) claimUnverified(ctx context.Context, tx pgx.Tx, row dbsqlc.
 	if guarded {
 		return dbsqlc.User{}, ErrLinkRequired
 	}
-	if err := s.voidCredentials(ctx, tx, row.ID); err != nil {
-		return dbsqlc.User{}, err
-	}
 	now := s.o.Now()
 	return s.queries.ClaimUnverifiedUser(ctx, tx, &now, row.ID)
 }
 
-// voidCredentials takes away every way into an account but its password and a
-// confirmed second factor.
+// voidCredentials takes away every way into an account but its password, and a second
+// factor that is older than its first verified address.
 func (s *core) voidCredentials(ctx context.Context, tx pgx.Tx, userID int64) error {
 	now := s.o.Now()
 	if _, err := s.queries.RevokeUserSessions(ctx, tx, now, userID); err != nil {
@@ -161,7 +165,14 @@ func (s *core) voidCredentials(ctx context.Context, tx pgx.Tx, userID int64) err
 	if err := s.queries.RevokeUserAPITokens(ctx, tx, &now, userID); err != nil {
 		return err
 	}
-	return s.queries.DeleteUserIdentities(ctx, tx, userID)
+	if err := s.queries.DeleteUserIdentities(ctx, tx, userID); err != nil {
+		return err
+	}
+	gone, err := s.queries.DeleteUnprovenTOTPFactor(ctx, tx, userID)
+	if err != nil || gone == 0 {
+		return err
+	}
+	return s.queries.DeleteRecoveryCodes(ctx, tx, userID)
 }
 
 func (s *Identities) newIdentity(userID int64, o outsider) dbsqlc.InsertIdentityParams {
@@ -183,13 +194,17 @@ func (s *Identities) ListIdentities(ctx context.Context, userID int64) ([]Identi
 
 // LinkIdentity links the identity behind a one-time code to the signed-in account. The
 // code is one that CollectOAuth would take to sign in. Linking an identity again changes
-// nothing. It returns ErrReauthenticate, oauth.ErrCode or ErrIdentityTaken.
+// nothing. It returns ErrReauthenticate, ErrEmailUnverified, oauth.ErrCode or
+// ErrIdentityTaken.
 func (s *Identities) LinkIdentity(ctx context.Context, userID int64, code, verifier string) (Identity, error) {
 	if err := s.requireRecent(ctx); err != nil {
 		return Identity{}, err
 	}
 	var linked dbsqlc.Identity
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.lockVerified(ctx, tx, userID); err != nil {
+			return err
+		}
 		o, err := s.spendOutcome(ctx, tx, code, verifier)
 		if err != nil {
 			return err

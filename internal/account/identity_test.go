@@ -13,6 +13,7 @@ import (
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/account/oauth"
 	"github.com/waypost/waypost/internal/account/oauth/oauthtest"
+	"github.com/waypost/waypost/internal/mail/mailtest"
 	"github.com/waypost/waypost/internal/text"
 )
 
@@ -60,9 +61,11 @@ func TestCase30WhoRegisteredSomebodyElsesAddressLosesItToItsOwner(t *testing.T) 
 	}
 	ctx := o.as(t, before.AccessToken)
 	o.github.Person = oauthtest.Person{Subject: 666, Email: "mallory@example.com", Verified: true}
-	if _, err := o.LinkIdentity(ctx, mallory.ID, o.code(t, "github"), verifier); err != nil {
-		t.Fatal(err)
+	if _, err := o.LinkIdentity(ctx, mallory.ID, o.code(t, "github"), verifier); !errors.Is(err, account.ErrEmailUnverified) {
+		t.Errorf("an identity before the address is verified: %v, want ErrEmailUnverified", err)
 	}
+	// But there may be one from before that was refused.
+	o.exec(t, `insert into identities (user_id, provider, subject, email, created_at, last_used_at) values ($1, 'github', '666', '', $2, $2)`, mallory.ID, *o.now)
 	o.google.Person = ada
 	s, err := o.signInWith(t, "google")
 	if err != nil || s.User.ID != mallory.ID {
@@ -83,17 +86,93 @@ func TestCase30WhoRegisteredSomebodyElsesAddressLosesItToItsOwner(t *testing.T) 
 	}
 }
 
+// Its holder proved another address once, and an ADMIN gave it this one.
 func TestAnUnverifiedAccountWithASecondFactorIsLinkedByItsHolderOnly(t *testing.T) {
 	t.Parallel()
 	o := newOutside(t, nil)
-	o.member(t, "ada@example.com", false)
+	u := o.member(t, "ada@example.com", true)
 	o.enroll(t, o.signedIn(t, "ada@example.com"))
+	o.exec(t, `update users set email_verified_at = null where id = $1`, u.ID)
 	o.google.Person = ada
 	if _, err := o.signInWith(t, "google"); !errors.Is(err, account.ErrLinkRequired) {
 		t.Errorf("error is %v, want ErrLinkRequired", err)
 	}
 	if s, err := o.SignIn(t.Context(), "ada@example.com", password); err != nil || s.MFA == nil {
 		t.Errorf("the account changed: %v", err)
+	}
+}
+
+// From before a second factor needed a verified address; the migration marks those.
+func TestASecondFactorFromBeforeTheProofGoesWithTheStranger(t *testing.T) {
+	t.Parallel()
+	for what, claim := range map[string]func(o outside) error{
+		"by a provider that vouches": func(o outside) error {
+			o.google.Person = ada
+			_, err := o.signInWith(t, "google")
+			return err
+		},
+		"by a reset": func(o outside) error {
+			return o.ResetPassword(t.Context(), o.plant(t, "reset_password"), "the owner's new password")
+		},
+		"by a new password": func(o outside) error {
+			return o.VerifyEmail(t.Context(), account.Verification{Secret: o.plant(t, "verify_email"), NewPassword: "the owner's new password"})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			var box mailtest.Memory
+			o := newOutside(t, func(o *account.Options) { o.Mail = &box })
+			u := o.member(t, "ada@example.com", true)
+			_, codes := o.enroll(t, o.signedIn(t, "ada@example.com"))
+			o.exec(t, `update users set email_verified_at = null where id = $1`, u.ID)
+			o.exec(t, `update totp_factors set unproven = true where user_id = $1`, u.ID)
+			if err := claim(o); err != nil {
+				t.Fatal(err)
+			}
+			if n := o.count(t, `select (select count(*) from totp_factors) + (select count(*) from recovery_codes)`); n != 0 {
+				t.Errorf("%d rows of a second factor are left, with codes such as %s", n, codes[0])
+			}
+		})
+	}
+}
+
+// plant stores the digest of a link's secret for the one account, and returns the secret.
+func (o outside) plant(t *testing.T, purpose string) string {
+	t.Helper()
+	secret := "wpml_planted-" + purpose
+	o.exec(t, `insert into mail_tokens (token_sha256, user_id, purpose, email_key, created_at, expires_at)
+		select sha256($1), id, $2, email_key, $3, $3::timestamptz + interval '1 hour' from users`, []byte(secret), purpose, *o.now)
+	return secret
+}
+
+func TestAnUnverifiedAddressMakesNoAccount(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t, nil)
+	for _, provider := range []string{"google", "github"} {
+		person := oauthtest.Person{Subject: 99, Email: "ada@example.com", Name: "Mallory"}
+		o.google.Person, o.github.Person = person, person
+		if _, err := o.signInWith(t, provider); !errors.Is(err, account.ErrUnverifiedOutside) {
+			t.Errorf("%s: %v, want ErrUnverifiedOutside", provider, err)
+		}
+	}
+	if n := o.count(t, `select count(*) from users`); n != 0 {
+		t.Errorf("%d accounts", n)
+	}
+	o.google.Person = ada
+	if s, err := o.signInWith(t, "google"); err != nil || !s.User.EmailVerified {
+		t.Errorf("a verified one: %+v, %v", s.User, err)
+	}
+}
+
+func TestAProviderMakesNoAccountForAnAddressThatIsKept(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t, nil)
+	u := o.member(t, "second@example.com", true)
+	o.exec(t, `insert into email_changes (user_id, session_id, signed_in_at, old_email, old_email_key, new_email, new_email_key, created_at, expires_at, confirmed_at, undo_sha256, undo_until)
+		values ($1, gen_random_uuid(), $2, 'ada@example.com', 'ada@example.com', 'second@example.com', 'second@example.com', $2, $2, $2, 'x', $2::timestamptz + interval '7 days')`, u.ID, *o.now)
+	o.google.Person = ada
+	if _, err := o.signInWith(t, "google"); !errors.Is(err, account.ErrLinkRequired) {
+		t.Errorf("%v, want ErrLinkRequired", err)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,14 +18,25 @@ import (
 // keep an owner out for good.
 var (
 	signInOfAccount = throttle.Limit{Name: "sign_in.account", Max: 10, Block: time.Minute, MaxBlock: 15 * time.Minute}
-	// signInFromHome is the streak of an address from which the account signed in of
+	// signInFromHome is the streak of a network from which the account signed in of
 	// late. It alone counts there, so that strangers' guesses don't block the owner.
 	signInFromHome   = throttle.Limit{Name: "sign_in.home", Max: 10, Block: time.Minute, MaxBlock: 15 * time.Minute}
 	signInOfAddress  = throttle.Limit{Name: "sign_in.address", Max: 100, Window: 15 * time.Minute}
 	reauthentication = throttle.Limit{Name: "reauthentication", Max: 10, Block: time.Minute, MaxBlock: 15 * time.Minute}
 )
 
-// Limits of what succeeds.
+// Limits of what succeeds, in 15 minutes. Nobody who uses a browser comes near them:
+// they bound what a program that goes wrong writes, and a password that was found out.
+var (
+	// rightPasswords is of one account from one network, so that who shares a network
+	// with it loses nothing.
+	rightPasswords    = throttle.Limit{Name: "signed_in", Max: 300, Window: 15 * time.Minute}
+	reauthentications = throttle.Limit{Name: "reauthenticated", Max: 60, Window: 15 * time.Minute}
+	refreshesOfOne    = throttle.Limit{Name: "refresh.session", Max: 300, Window: 15 * time.Minute}
+	refreshes         = throttle.Limit{Name: "refresh.account", Max: 3000, Window: 15 * time.Minute}
+)
+
+// Limits of what anonymous clients ask for, and of mails.
 var (
 	registrations = throttle.Limit{Name: "register.address", Max: 60, Window: time.Hour}
 	resetRequests = throttle.Limit{Name: "forgot.address", Max: 60, Window: time.Hour}
@@ -34,19 +45,35 @@ var (
 	verificationRequests = throttle.Limit{Name: "verification.address", Max: 60, Window: time.Hour}
 	verificationMails    = throttle.Limit{Name: "verification.account", Max: 5, Window: time.Hour}
 
-	// emailChanges counts tries, so that it tells nothing of who has an address.
-	emailChanges = throttle.Limit{Name: "email_change.account", Max: 10, Window: time.Hour}
-	changeMails  = throttle.Limit{Name: "email_changed.address", Max: 10, Window: time.Hour}
+	// emailChanges and emailChangesFrom count tries, so that they tell nothing of who has
+	// an address; changeMails bounds what a stranger's address gets of all accounts' tries.
+	emailChanges     = throttle.Limit{Name: "email_change.account", Max: 10, Window: time.Hour}
+	emailChangesFrom = throttle.Limit{Name: "email_change.address", Max: 60, Window: time.Hour}
+	changeMails      = throttle.Limit{Name: "email_change.recipient", Max: 5, Window: time.Hour}
 )
 
-// home is how long an address is remembered as one of the account's own.
-const home = 30 * 24 * time.Hour
-
-// attempt is the keys of one sign-in: gate must be open for it; gate and also
-// count its failure.
+// attempt is the keys of one sign-in: gate and right must be open for it. gate counts
+// its failure, and so does each list of also that is not at its limit; right counts a
+// right password.
 type attempt struct {
-	gate []throttle.Key
-	also []throttle.Key
+	gate  []throttle.Key
+	also  [][]throttle.Key
+	right []throttle.Key
+}
+
+// attemptOf is the keys of a sign-in to the account with that address. Where the
+// account is at home, neither strangers' guesses at it nor the neighbours' failures
+// count, but the failures at home do.
+func attemptOf(ctx context.Context, email string, atHome bool) attempt {
+	subject := emailSubject(email)
+	own := []throttle.Key{{Limit: signInOfAccount, Subject: subject}}
+	network := byNetwork(ctx, signInOfAddress, "")
+	a := attempt{gate: slices.Concat(own, network), right: byNetwork(ctx, rightPasswords, subject+"@")}
+	if atHome {
+		a.gate = byNetwork(ctx, signInFromHome, subject+"@")[:1]
+		a.also = [][]throttle.Key{own, network}
+	}
+	return a
 }
 
 // streaks are the keys that a right password clears.
@@ -67,44 +94,12 @@ func emailSubject(email string) string {
 	return hex.EncodeToString(digest[:16])
 }
 
-// payersOf are to whom the hash of a password is charged: the account with that
-// address, whether there is one or not, and the client's network. A command has no
-// network, and the queue of its process to itself.
-func payersOf(ctx context.Context, email string) []string {
-	payers := []string{"account " + emailSubject(email)}
-	if address := identity.FromContext(ctx).Address; address.IsValid() {
-		payers = append(payers, "network "+networkOf(address))
-	}
-	return payers
-}
-
-// networkOf is what one client can't easily change: an IPv4 address, or the /64
-// of an IPv6 one.
-func networkOf(a netip.Addr) string {
-	if a = a.Unmap(); a.Is6() {
-		p, err := a.WithZone("").Prefix(64)
-		if err == nil {
-			return p.String()
-		}
-	}
-	return a.String()
-}
-
-// perAddress limits what anonymous clients do; a caller without an address, such
-// as a command, is not limited.
-func (s *core) perAddress(ctx context.Context, l throttle.Limit) error {
-	address := identity.FromContext(ctx).Address
-	if !address.IsValid() {
-		return nil
-	}
-	return s.limits.Count(ctx, throttle.Key{Limit: l, Subject: networkOf(address)})
-}
-
 // reauthenticate checks the password of an account that is signed in already. It
 // returns ErrReauthenticate, throttle.ErrLimited or ErrBusy.
 func (s *core) reauthenticate(ctx context.Context, row dbsqlc.User, password string) error {
 	key := throttle.Key{Limit: reauthentication, Subject: strconv.FormatInt(row.ID, 10)}
-	if err := s.limits.Check(ctx, key); err != nil {
+	right := throttle.Key{Limit: reauthentications, Subject: key.Subject}
+	if err := s.limits.Check(ctx, key, right); err != nil {
 		return err
 	}
 	if row.PasswordHash == "" {
@@ -120,7 +115,7 @@ func (s *core) reauthenticate(ctx context.Context, row dbsqlc.User, password str
 		}
 		return ErrReauthenticate
 	}
-	return s.pass(ctx, key)
+	return s.pass(ctx, []throttle.Key{key}, []throttle.Key{right})
 }
 
 // recent is how long a sign-in is proof enough for what could lose an account.

@@ -26,6 +26,8 @@ const (
 const (
 	VerifyEmailPath   = "/account/verify-email"
 	ResetPasswordPath = "/account/reset-password"
+	ConfirmEmailPath  = "/account/confirm-email"
+	UndoEmailPath     = "/account/undo-email"
 )
 
 // Lives of mailed links.
@@ -47,10 +49,16 @@ func purposeOf(kind mail.Kind) purpose {
 
 // sendLink mails row a link of that kind and stores the digest of its secret.
 func (s *core) sendLink(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind mail.Kind) error {
+	return s.sendLinkAfter(ctx, tx, row, kind, "")
+}
+
+// sendLinkAfter is sendLink, with what happened before it; "" for nothing.
+func (s *core) sendLinkAfter(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind mail.Kind, happened string) error {
 	m, err := s.makeLink(ctx, tx, row, kind)
 	if err != nil {
 		return err
 	}
+	m.Detail = happened
 	return s.send(ctx, tx, row, m)
 }
 
@@ -74,8 +82,7 @@ func (s *core) makeLink(ctx context.Context, tx pgx.Tx, row dbsqlc.User, kind ma
 	if err != nil {
 		return mail.Message{}, err
 	}
-	link := s.o.URL + path + "?" + url.Values{"token": {secret}}.Encode()
-	return to(row, mail.Message{Kind: kind, Link: link, Code: secret}), nil
+	return to(row, mail.Message{Kind: kind, Link: s.linkTo(path, secret), Code: secret}), nil
 }
 
 // RenewLink makes the link of a mail anew that was sent to an address, and voids the
@@ -85,6 +92,9 @@ func (s *Links) RenewLink(ctx context.Context, tx pgx.Tx, userID int64, kind mai
 	row, err := s.queries.LockUser(ctx, tx, userID)
 	if err != nil {
 		return mail.Message{}, db.NotFound(err, mail.ErrNotResendable)
+	}
+	if kind == mail.ConfirmEmail || kind == mail.UndoEmail {
+		return s.renewEmailLink(ctx, tx, row, kind, address)
 	}
 	invited := kind == mail.SetPassword && row.PasswordHash == ""
 	if row.EmailKey != emailKey(address) || !invited && !hasUse(row, purposeOf(kind)) || kind == mail.SetPassword && !invited {
@@ -108,7 +118,7 @@ func (s *core) send(ctx context.Context, tx pgx.Tx, row dbsqlc.User, m mail.Mess
 	if s.o.Mail == nil {
 		return errNoMail
 	}
-	if !m.Kind.Linked() {
+	if m.Kind.Tells() {
 		m.Facts = append(m.Facts, s.circumstances(ctx, row.ID)...)
 	}
 	return s.o.Mail.Send(ctx, tx, to(row, m))
@@ -133,14 +143,23 @@ func (s *core) peekLink(ctx context.Context, secret string, what purpose) (int64
 	return id, db.NotFound(err, ErrLinkInvalid)
 }
 
-// spendLink claims the secret of a link and returns its account, locked. It
-// returns ErrLinkInvalid.
+// spendLink claims the secret of a link and returns its account, locked: first of all,
+// as whoever voids its links does. It returns ErrLinkInvalid.
 func (s *core) spendLink(ctx context.Context, tx pgx.Tx, secret string, what purpose) (dbsqlc.User, error) {
 	now := s.o.Now()
-	id, err := s.queries.SpendMailToken(ctx, tx, &now, digest(secret), string(what))
+	id, err := s.queries.PeekMailToken(ctx, tx, digest(secret), string(what), now)
 	if err != nil {
 		return dbsqlc.User{}, db.NotFound(err, ErrLinkInvalid)
 	}
 	row, err := s.queries.LockUser(ctx, tx, id)
+	if err != nil {
+		return dbsqlc.User{}, db.NotFound(err, ErrLinkInvalid)
+	}
+	_, err = s.queries.SpendMailToken(ctx, tx, &now, digest(secret), string(what))
 	return row, db.NotFound(err, ErrLinkInvalid)
+}
+
+// linkTo is the address of a page of ours with a secret.
+func (s *core) linkTo(path, secret string) string {
+	return s.o.URL + path + "?" + url.Values{"token": {secret}}.Encode()
 }

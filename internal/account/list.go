@@ -39,7 +39,10 @@ func (u User) position(o page.Order) *page.Position {
 	return o.At(page.Time(u.CreatedAt), u.ID)
 }
 
-// List returns a page of accounts. It returns a validation fault whose details are keyed
+// userColumns are those of dbsqlc.User, by name: a newer program may have added others.
+const userColumns = `u.id, u.first_name, u.last_name, u.email, u.email_key, u.password_hash, u.role, u.active, u.created_at, u.updated_at, u.email_verified_at`
+
+// List returns a page of people's accounts. It returns a validation fault whose details are keyed
 // by q, sort or cursor.
 func (s *Users) List(ctx context.Context, f Filter) (page.Page[User], error) {
 	none := page.Page[User]{}
@@ -62,7 +65,7 @@ func (s *Users) List(ctx context.Context, f Filter) (page.Page[User], error) {
 			return none, db.Translate(err)
 		}
 	}
-	rows, err := s.o.DB.Direct().Query(ctx, `select u.* from users u`+matching.SQL()+o.By("u")+` limit `+matching.Arg(f.Limit+1), matching.Args()...)
+	rows, err := s.o.DB.Direct().Query(ctx, `select `+userColumns+` from users u`+matching.SQL()+o.By("u")+` limit `+matching.Arg(f.Limit+1), matching.Args()...)
 	if err != nil {
 		return none, db.Translate(err)
 	}
@@ -79,6 +82,7 @@ func (s *Users) List(ctx context.Context, f Filter) (page.Page[User], error) {
 
 func (f Filter) matching() (*where.Clause, error) {
 	c := where.New()
+	c.Add(`u.email_key not like 'service:%'`) // people
 	if f.Query != "" {
 		if !text.Storable(f.Query) {
 			return nil, fault.Validation(map[string]string{"q": "Must be text without U+0000."})

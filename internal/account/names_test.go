@@ -80,3 +80,28 @@ func TestAnAccountWithANameOfBeforeTheRuleIsReadAndChanged(t *testing.T) {
 		}
 	}
 }
+
+// White space around a name would make two people look alike, and pass for one of no
+// letters.
+func TestNamesAreStoredWithoutWhiteSpaceAroundThem(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u, err := f.Create(t.Context(), account.NewUser{FirstName: " Ada\u00a0", LastName: "\u3000Lovelace ", Email: "ada@example.com", Password: password})
+	if err != nil || u.FirstName != "Ada" || u.LastName != "Lovelace" {
+		t.Errorf("%+v, %v", u, err)
+	}
+	ada := f.as(t, f.signIn(t, "ada@example.com").AccessToken)
+	if u, err = f.Update(ada, u.ID, account.Change{FirstName: new(" Augusta "), LastName: new(" King")}); err != nil || u.FirstName != "Augusta" || u.LastName != "King" {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if _, err := f.Update(ada, u.ID, account.Change{FirstName: new(" A ")}); !cmp.Equal(details(err), []string{"first_name"}) {
+		t.Errorf("one letter among white space: %v", err)
+	}
+	made, _, err := f.CreateAPIToken(ada, account.NewAPIToken{Name: " Nightly export ", Scopes: []identity.Scope{identity.Read}})
+	if err != nil || made.Name != "Nightly export" {
+		t.Errorf("%+v, %v", made, err)
+	}
+	if u, err := f.Register(t.Context(), account.NewUser{FirstName: "Grace ", LastName: " Hopper", Email: "grace@example.com", Password: password}); err != nil || u.FirstName+u.LastName != "GraceHopper" {
+		t.Errorf("%+v, %v", u, err)
+	}
+}

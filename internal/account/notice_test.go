@@ -181,10 +181,10 @@ func TestARenewedLinkVoidsTheOldOneAndIsOnlyMadeWhereItIsOfUse(t *testing.T) {
 	if err != nil || m.To != "ada@example.com" || m.UserID != u.ID || m.Kind != mail.VerifyEmail {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	if err := f.VerifyEmail(t.Context(), old); !errors.Is(err, account.ErrLinkInvalid) {
+	if err := f.VerifyEmail(t.Context(), account.Verification{Secret: old, Password: password}); !errors.Is(err, account.ErrLinkInvalid) {
 		t.Errorf("the old link: %v", err)
 	}
-	if err := f.VerifyEmail(t.Context(), m.Code); err != nil {
+	if err := f.VerifyEmail(t.Context(), account.Verification{Secret: m.Code, Password: password}); err != nil {
 		t.Error(err)
 	}
 	invited, err := f.Invite(identity.NewContext(t.Context(), identity.System("test")), account.NewUser{FirstName: "Grace", LastName: "Hopper", Email: "grace@example.com"}, true)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,10 +20,15 @@ import (
 	"github.com/waypost/waypost/internal/account/oauth"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/throttle"
 )
 
 // OAuthFlowTTL is how long a person may take to sign in at a provider.
 const OAuthFlowTTL = 10 * time.Minute
+
+// oauthStarts bounds what a network can have stored by beginning sign-ins: one a second
+// over the time for which a flow is kept, which is enough for a large office in the morning.
+var oauthStarts = throttle.Limit{Name: "oauth_start.address", Max: 600, Window: OAuthFlowTTL}
 
 // Faults of sign-in through providers, beside those of package oauth.
 var (
@@ -37,8 +43,36 @@ type OAuthOptions struct {
 	Providers []*oauth.Provider
 	// ReturnURLs are where an outcome may be sent, each to the letter: https URLs,
 	// http ones for development, and private-use schemes with a dot of native
-	// applications (RFC 8252 section 7.1).
+	// applications (RFC 8252 section 7.1). One of a loopback address without a port
+	// stands for every port (section 7.3).
 	ReturnURLs []string
+}
+
+// loopbacks are how a desktop application names its own machine. The name localhost is
+// none of them: it may lead elsewhere (RFC 8252 section 8.3).
+var loopbacks = []string{"http://127.0.0.1", "http://[::1]"}
+
+// returnsTo reports whether an outcome may be sent to address.
+func (o OAuthOptions) returnsTo(address string) bool {
+	return slices.Contains(o.ReturnURLs, address) || slices.Contains(o.ReturnURLs, withoutLoopbackPort(address))
+}
+
+// withoutLoopbackPort is address without its port if it is one of a loopback address, and
+// otherwise address. It parses nothing that a browser could read in another way: what is
+// left out is a colon and digits between two literals.
+func withoutLoopbackPort(address string) string {
+	for _, host := range loopbacks {
+		after, ok := strings.CutPrefix(address, host+":")
+		if !ok {
+			continue
+		}
+		rest := strings.TrimLeft(after, "0123456789")
+		port, err := strconv.ParseUint(after[:len(after)-len(rest)], 10, 16)
+		if err == nil && port > 0 && after[0] != '0' && (rest == "" || strings.ContainsAny(rest[:1], "/?")) {
+			return host + rest
+		}
+	}
+	return address
 }
 
 func (o OAuthOptions) validate() error {
@@ -83,7 +117,7 @@ type Identities struct {
 func (s *Identities) Providers() []*oauth.Provider { return s.o.OAuth.Providers }
 
 // StartOAuth begins a sign-in. It returns ErrProvider, ErrReturnURL,
-// oauth.ErrExchange, or a validation fault keyed by code_challenge.
+// oauth.ErrExchange, throttle.ErrLimited, or a validation fault keyed by code_challenge.
 func (s *Identities) StartOAuth(ctx context.Context, provider string, start OAuthStart) (OAuthStarted, error) {
 	p, err := s.provider(provider)
 	if err != nil {
@@ -91,13 +125,16 @@ func (s *Identities) StartOAuth(ctx context.Context, provider string, start OAut
 	}
 	flow := dbsqlc.InsertOAuthFlowParams{Provider: provider, Now: s.o.Now(), ExpiresAt: s.o.Now().Add(OAuthFlowTTL)}
 	if start.ReturnURL != "" {
-		if !slices.Contains(s.o.OAuth.ReturnURLs, start.ReturnURL) {
+		if !s.o.OAuth.returnsTo(start.ReturnURL) {
 			return OAuthStarted{}, ErrReturnURL
 		}
 		if !isSecret(start.CodeChallenge) {
 			return OAuthStarted{}, fault.Validation(map[string]string{"code_challenge": "Must be the base64url SHA-256 of your code_verifier; required with redirect_to."})
 		}
 		flow.ReturnUrl, flow.CodeChallenge = &start.ReturnURL, &start.CodeChallenge
+	}
+	if err := s.perAddress(ctx, oauthStarts); err != nil {
+		return OAuthStarted{}, err
 	}
 	// One secret for all sign-ins that a browser has under way, so that a second
 	// tab does not break the first.

@@ -71,8 +71,9 @@ func (s *Identities) FinishOAuth(ctx context.Context, provider string, a OAuthAn
 }
 
 // CollectOAuth turns an outcome's code into a sign-in. verifier is the secret of
-// the code_challenge. It returns oauth.ErrCode, ErrInactive, ErrLinkRequired or
-// ErrNoAddress; after the last two the code is still good, for LinkIdentity.
+// the code_challenge. It returns oauth.ErrCode, ErrInactive, ErrLinkRequired,
+// ErrUnverifiedOutside or ErrNoAddress; after the last three the code is still good,
+// for LinkIdentity.
 func (s *Identities) CollectOAuth(ctx context.Context, code, verifier string) (SignedIn, error) {
 	return s.signInAs(ctx, func(ctx context.Context, tx pgx.Tx) (outsider, error) {
 		return s.spendOutcome(ctx, tx, code, verifier)

@@ -38,8 +38,9 @@ const (
 	saltLength = 16
 	keyLength  = 32
 	// waitingPerHash sign-ins may wait for each hash under way; of more, the
-	// greediest are refused.
-	waitingPerHash = 32
+	// greediest are refused. They are many more than are answered in maxHashWait: who
+	// waits costs little, and who is refused at once comes back at once.
+	waitingPerHash = 96
 	// maxHashWait is the longest that a sign-in waits for its hash.
 	maxHashWait = 2 * time.Second
 )
@@ -88,6 +89,21 @@ func newHasher(cost PasswordCost, concurrent int, random io.Reader) (*hasher, er
 	}, nil
 }
 
+// place is the right to compute hashes until leave is called.
+type place struct {
+	*hasher
+	leave func()
+}
+
+// enter waits for a place that is charged to payers. It returns ErrBusy.
+func (h *hasher) enter(ctx context.Context, payers []string) (place, error) {
+	leave, err := h.places.Enter(ctx, payers...)
+	if errors.Is(err, fairqueue.ErrBusy) {
+		err = ErrBusy
+	}
+	return place{h, leave}, err
+}
+
 // hash returns a PHC string with a fresh salt, charged to payers. It returns
 // ErrBusy.
 func (h *hasher) hash(ctx context.Context, password string, payers []string) (string, error) {
@@ -95,39 +111,37 @@ func (h *hasher) hash(ctx context.Context, password string, payers []string) (st
 	if _, err := io.ReadFull(h.random, salt); err != nil {
 		return "", fmt.Errorf("account: salt: %w", err)
 	}
-	key, err := h.derive(ctx, payers, password, h.cost, salt, keyLength)
+	p, err := h.enter(ctx, payers)
 	if err != nil {
 		return "", err
 	}
-	return phc{cost: h.cost, salt: salt, key: key}.String(), nil
+	defer p.leave()
+	return phc{cost: h.cost, salt: salt, key: p.derive(password, h.cost, salt, keyLength)}.String(), nil
 }
 
-// verify reports whether password made stored, with the parameters stored in it,
-// charged to payers. It returns ErrBusy.
+// verify is place.verify, charged to payers. It returns ErrBusy.
 func (h *hasher) verify(ctx context.Context, password, stored string, payers []string) (bool, error) {
-	p, err := parsePHC(stored)
+	p, err := h.enter(ctx, payers)
 	if err != nil {
 		return false, err
 	}
-	key, err := h.derive(ctx, payers, password, p.cost, p.salt, len(p.key))
-	if err != nil {
-		return false, err
-	}
-	return subtle.ConstantTimeCompare(key, p.key) == 1, nil
+	defer p.leave()
+	return p.verify(password, stored)
 }
 
-func (h *hasher) derive(ctx context.Context, payers []string, password string, c PasswordCost, salt []byte, length int) ([]byte, error) {
-	leave, err := h.places.Enter(ctx, payers...)
-	if errors.Is(err, fairqueue.ErrBusy) {
-		return nil, ErrBusy
-	}
+// verify reports whether password made stored, with the parameters stored in it.
+func (p place) verify(password, stored string) (bool, error) {
+	h, err := parsePHC(stored)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	defer leave()
+	return subtle.ConstantTimeCompare(p.derive(password, h.cost, h.salt, len(h.key)), h.key) == 1, nil
+}
+
+func (p place) derive(password string, c PasswordCost, salt []byte, length int) []byte {
 	// NFC, so that a password typed on another keyboard is the same (RFC 8265 section 4.2.2).
 	normal := norm.NFC.AppendString(nil, password)
-	return h.idKey(normal, salt, c.Passes, c.MemoryKiB, c.Lanes, uint32(length)), nil
+	return p.idKey(normal, salt, c.Passes, c.MemoryKiB, c.Lanes, uint32(length))
 }
 
 // phc is a hash in the PHC string format:

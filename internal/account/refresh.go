@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,6 +11,7 @@ import (
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/throttle"
 )
 
 // Refresh spends a refresh token and gives its session's next tokens. One that
@@ -17,7 +19,8 @@ import (
 // section 4.14.2), unless it is the immediate parent of the newest tokens and was
 // spent within RefreshGrace: then it gives tokens of another branch. Once a token
 // of one branch is spent, one of another ends the session. It returns
-// ErrRefreshUnknown, ErrRefreshReused or ErrSessionRevoked.
+// ErrRefreshUnknown, ErrRefreshReused, ErrSessionRevoked or, with the token still
+// good, throttle.ErrLimited.
 func (s *Sessions) Refresh(ctx context.Context, refreshToken string) (SignedIn, error) {
 	if err := s.readyToSign(ctx); err != nil {
 		return SignedIn{}, err
@@ -33,6 +36,13 @@ func (s *Sessions) Refresh(ctx context.Context, refreshToken string) (SignedIn, 
 			refused = err
 			return nil
 		}
+		if err != nil {
+			return err
+		}
+		// After the claim, so that too many refreshes hide no token that is used again.
+		err = s.limits.CountTx(ctx, tx,
+			throttle.Key{Limit: refreshesOfOne, Subject: spent.SessionID.String()},
+			throttle.Key{Limit: refreshes, Subject: strconv.FormatInt(spent.UserID, 10)})
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -27,33 +28,35 @@ const (
 	tooMany       = "throttled"
 )
 
-// countRefusal counts a failure for keys and notes it, in one transaction, so that the
-// failure of an address that nobody has (userID 0), of which nothing is written, costs
-// as much. It returns what throttle.Service.Count returns; what that refuses is noted
-// like other attempts that are throttled.
-func (s *core) countRefusal(ctx context.Context, userID int64, reason string, keys ...throttle.Key) error {
-	var limited error // outlives the transaction, which must commit all the same
+// countRefusal counts a failure for keys, and for each list of also that is not at its
+// limit, and notes it. It does so in one transaction, so that the failure of an address
+// that nobody has (userID 0), of which nothing is written, costs as much. It returns
+// what throttle.Service.Count returns for keys; what that refuses is noted like other
+// attempts that are throttled.
+func (s *core) countRefusal(ctx context.Context, userID int64, reason string, keys []throttle.Key, also ...[]throttle.Key) error {
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		err := s.limits.CountTx(ctx, tx, keys...)
-		if errors.Is(err, throttle.ErrLimited) {
-			limited, err = err, nil
-		}
-		if err != nil || limited != nil {
+		if err := s.limits.CountTx(ctx, tx, keys...); err != nil {
 			return err
+		}
+		for _, list := range also {
+			if err := s.limits.CountTx(ctx, tx, list...); err != nil && !errors.Is(err, throttle.ErrLimited) {
+				return err
+			}
 		}
 		return noteRefusal(ctx, tx, userID, reason)
 	})
-	if err != nil || limited == nil {
-		return err
+	if errors.Is(err, throttle.ErrLimited) {
+		err = errors.Join(err, s.noteThrottled(ctx, userID))
 	}
-	return errors.Join(limited, s.noteThrottled(ctx, userID))
+	return err
 }
 
-// noteThrottled notes an attempt that was refused unread, one of an address a minute.
+// noteThrottled notes an attempt that was refused unread, one of an address, or of an
+// IPv6 /48, a minute: with a /64 each, one attacker could note without end.
 // Attempts on accounts that don't exist are counted apart, so that they hide no other.
 func (s *core) noteThrottled(ctx context.Context, userID int64) error {
 	address := identity.FromContext(ctx).Address
-	if !address.IsValid() || !s.throttled.first(who{networkOf(address), userID != 0}, s.o.Now()) {
+	if !address.IsValid() || !s.throttled.first(who{network: prefixOf(address, siteBits), known: userID != 0}, s.o.Now()) {
 		return nil
 	}
 	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
@@ -78,8 +81,9 @@ func noteRefusal(ctx context.Context, tx pgx.Tx, userID int64, reason string) er
 
 // who is whose attempts are noted once.
 type who struct {
-	network string
-	known   bool // on an account that exists
+	network netip.Prefix
+	known   bool  // on an account that exists
+	token   int64 // the API token that was sent, 0 for none
 }
 
 // oncePerMinute remembers, within bounds, whose attempts were noted this minute.

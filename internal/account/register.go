@@ -28,7 +28,7 @@ func (s *Registration) Register(ctx context.Context, n NewUser) (User, error) {
 	if err := s.perAddress(ctx, registrations); err != nil {
 		return User{}, err
 	}
-	return s.users.create(ctx, n, func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
+	return s.users.create(ctx, n, nil, func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
 		return s.sendLink(ctx, tx, row, mail.VerifyEmail)
 	})
 }
@@ -40,23 +40,7 @@ func (s *Registration) Invite(ctx context.Context, n NewUser, active bool) (User
 	if err := problems(n.profileProblems()); err != nil {
 		return User{}, err
 	}
-	return s.users.insert(ctx, n, "", active, func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
+	return s.users.insert(ctx, n, func(row *dbsqlc.InsertUserParams) { row.Active = active }, func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
 		return s.sendLink(ctx, tx, row, mail.SetPassword)
-	})
-}
-
-// VerifyEmail spends the secret of a link that was mailed to an account's address.
-// It returns ErrLinkInvalid.
-func (s *Registration) VerifyEmail(ctx context.Context, secret string) error {
-	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		row, err := s.spendLink(ctx, tx, secret, forEmail)
-		if err != nil {
-			return err
-		}
-		now := s.o.Now()
-		if err := s.queries.VoidMailTokens(ctx, tx, &now, row.ID, string(forEmail)); err != nil {
-			return err
-		}
-		return s.queries.VerifyUserEmail(ctx, tx, &now, row.ID)
 	})
 }

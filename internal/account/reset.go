@@ -9,11 +9,10 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
-	"github.com/waypost/waypost/internal/throttle"
 )
 
 // ResetPassword spends the secret of a mailed link, sets the account's password
-// and ends all of its sessions; it signs nobody in, so a second factor still
+// and ends all of its sessions and API tokens; it signs nobody in, so a second factor still
 // stands. Who gets mail at the address is its owner: the address counts as
 // verified, blocks of its sign-in are lifted and, when it was not verified
 // before, the other ways in that a stranger may have added are void. It returns
@@ -45,12 +44,18 @@ func (s *Passwords) ResetPassword(ctx context.Context, secret, password string) 
 	})
 }
 
-func (s *Passwords) recover(ctx context.Context, tx pgx.Tx, row dbsqlc.User, hash string) error {
+// recover sets the password of an account, which is locked, for whoever reads its mail,
+// and ends what was signed in. The address counts as verified; if it was not verified
+// before, other ways in are void.
+func (s *core) recover(ctx context.Context, tx pgx.Tx, row dbsqlc.User, hash string) error {
 	now := s.o.Now()
 	if _, err := s.queries.SetUserPassword(ctx, tx, hash, now, row.ID); err != nil {
 		return err
 	}
 	if _, err := s.queries.RevokeUserSessions(ctx, tx, now, row.ID); err != nil {
+		return err
+	}
+	if err := s.queries.RevokeUserAPITokens(ctx, tx, &now, row.ID); err != nil {
 		return err
 	}
 	if row.EmailVerifiedAt == nil {
@@ -61,7 +66,11 @@ func (s *Passwords) recover(ctx context.Context, tx pgx.Tx, row dbsqlc.User, has
 			return err
 		}
 	}
-	if err := s.limits.Forgive(ctx, tx, throttle.Key{Limit: signInOfAccount, Subject: emailSubject(row.Email)}); err != nil {
+	if err := s.forgiveSignIns(ctx, tx, row.Email); err != nil {
+		return err
+	}
+	// The neighbours' failures must not keep out who has just proved who they are.
+	if err := s.rememberHome(ctx, tx, row.ID); err != nil {
 		return err
 	}
 	return s.passwordChanged(ctx, tx, row)

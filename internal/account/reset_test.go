@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"strings"
 	"testing"
@@ -50,6 +51,21 @@ func (f fixture) forgot(t *testing.T, email string) {
 	}
 }
 
+// verify follows the last link to verify an address, with the account's password.
+func (f fixture) verify(t *testing.T, email string) error {
+	t.Helper()
+	return f.VerifyEmail(t.Context(), account.Verification{Secret: f.code(t, email, mail.VerifyEmail), Password: password})
+}
+
+// tokenFromBefore is an API token that an account got when it needed no verified address.
+func (f fixture) tokenFromBefore(t *testing.T, userID int64) string {
+	t.Helper()
+	secret := account.APITokenPrefix + strings.Repeat("x", 43)
+	digest := sha256.Sum256([]byte(secret))
+	f.exec(t, `insert into api_tokens (user_id, name, prefix, token_sha256, scopes, created_at) values ($1, 'bot', 'wp_xxxxxxxx', $2, '{read}', $3)`, userID, digest[:], *f.now)
+	return secret
+}
+
 func (f fixture) register(t *testing.T, email string) account.User {
 	t.Helper()
 	u, err := f.Register(t.Context(), account.NewUser{FirstName: "Ada", LastName: "Lovelace", Email: email, Password: password})
@@ -71,14 +87,14 @@ func TestARegistrationMakesAUserWhoseAddressALinkVerifies(t *testing.T) {
 	if link := f.mail.Sent("ada@example.com")[0].Link; link != "https://waypost.example"+account.VerifyEmailPath+"?token="+code {
 		t.Errorf("link %s", link)
 	}
-	if err := f.VerifyEmail(t.Context(), code); err != nil {
+	if err := f.VerifyEmail(t.Context(), account.Verification{Secret: code, Password: password}); err != nil {
 		t.Fatal(err)
 	}
 	if u, err = f.FindByID(t.Context(), u.ID); err != nil || !u.EmailVerified {
 		t.Errorf("%+v, %v", u, err)
 	}
 	for what, secret := range map[string]string{"used twice": code, "made up": "wpml_x", "empty": ""} {
-		if err := f.VerifyEmail(t.Context(), secret); !errors.Is(err, account.ErrLinkInvalid) {
+		if err := f.VerifyEmail(t.Context(), account.Verification{Secret: secret, Password: password}); !errors.Is(err, account.ErrLinkInvalid) {
 			t.Errorf("%s: %v, want ErrLinkInvalid", what, err)
 		}
 	}
@@ -111,7 +127,7 @@ func TestAResetEndsSessionsLiftsBlocksAndVerifies(t *testing.T) {
 	f := newFixture(t)
 	u := f.register(t, "ada@example.com")
 	s := f.signIn(t, "ada@example.com")
-	_, apiToken := f.apiToken(t, s, identity.Read)
+	apiToken := f.tokenFromBefore(t, u.ID)
 	f.fail(t, from(t, "203.0.113.7"), "ada@example.com", 10)
 	f.forgot(t, " ADA@example.com")
 	if err := f.ResetPassword(t.Context(), f.code(t, "ada@example.com", mail.ResetPassword), "a new horse battery staple"); err != nil {
@@ -137,20 +153,36 @@ func TestAResetEndsSessionsLiftsBlocksAndVerifies(t *testing.T) {
 	}
 }
 
-func TestAResetOfAVerifiedAccountKeepsItsAPITokens(t *testing.T) {
+func TestAResetRevokesAPITokens(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.register(t, "ada@example.com")
-	if err := f.VerifyEmail(t.Context(), f.code(t, "ada@example.com", mail.VerifyEmail)); err != nil {
+	f.create(t, "eve@example.com", nil)
+	if err := f.verify(t, "ada@example.com"); err != nil {
 		t.Fatal(err)
 	}
-	_, apiToken := f.apiToken(t, f.signIn(t, "ada@example.com"), identity.Read)
-	f.forgot(t, "ada@example.com")
-	if err := f.ResetPassword(t.Context(), f.code(t, "ada@example.com", mail.ResetPassword), "a new horse battery staple"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Authenticate(t.Context(), apiToken); err != nil {
-		t.Errorf("its bot is locked out: %v", err)
+	for what, reset := range map[string]func(){
+		"by its owner": func() {
+			f.forgot(t, "ada@example.com")
+			if err := f.ResetPassword(t.Context(), f.code(t, "ada@example.com", mail.ResetPassword), password); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"by the operator": func() {
+			if err := f.SetPassword(identity.NewContext(t.Context(), identity.Command("root", "user set-password")), "ada@example.com", password); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		_, own := f.apiToken(t, f.signIn(t, "ada@example.com"), identity.Read)
+		_, foreign := f.apiToken(t, f.signIn(t, "eve@example.com"), identity.Read)
+		reset()
+		if _, err := f.Authenticate(t.Context(), own); !errors.Is(err, account.ErrAPIToken) {
+			t.Errorf("%s: its token: %v, want ErrAPIToken", what, err)
+		}
+		if _, err := f.Authenticate(t.Context(), foreign); err != nil {
+			t.Errorf("%s: another's token: %v", what, err)
+		}
 	}
 }
 

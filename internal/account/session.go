@@ -17,6 +17,21 @@ import (
 	"github.com/waypost/waypost/internal/token"
 )
 
+// MaxSessions is how many sessions of an account hold at most, whatever opened them;
+// one more ends the first that was made. So nobody fills the database, and a password
+// that was found out opens a bounded number of doors.
+const MaxSessions = 50
+
+const (
+	// maxSurplus bounds what one sign-in ends or deletes: an older version of this
+	// program, which runs beside this one, has no such limit.
+	maxSurplus = 1000
+	// keptGenerations is of how many generations a session's refresh tokens are kept, to
+	// know one that is used again; older ones are deleted every trimEvery generations.
+	keptGenerations = 1000
+	trimEvery       = 100
+)
+
 // ErrNoSession says that the account has no such session, or that it has ended.
 var ErrNoSession = fault.Missing("session")
 
@@ -57,12 +72,16 @@ func (s *Sessions) ListSessions(ctx context.Context, after *SessionPosition, lim
 	}
 	list := make([]Session, len(rows))
 	for i, r := range rows {
-		list[i] = Session{
-			ID: r.ID, Methods: r.Methods, CreatedAt: r.CreatedAt.UTC(), LastUsedAt: r.LastUsedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(),
-			Address: r.Address, UserAgent: r.UserAgent, Current: r.ID.String() == p.SessionID,
-		}
+		list[i] = toSession(r, p.SessionID)
 	}
 	return list, nil
+}
+
+func toSession(r dbsqlc.AuthSession, current string) Session {
+	return Session{
+		ID: r.ID, Methods: r.Methods, CreatedAt: r.CreatedAt.UTC(), LastUsedAt: r.LastUsedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(),
+		Address: r.Address, UserAgent: r.UserAgent, Current: r.ID.String() == current,
+	}
 }
 
 // CountSessions returns how many sessions ListSessions has in all.
@@ -148,6 +167,15 @@ func (s *Sessions) insertTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, exp
 	if _, err := s.queries.InsertAuthSession(ctx, tx, session); err != nil {
 		return opened{}, db.NotFound(err, ErrInvalidCredentials)
 	}
+	err = s.queries.MakeRoomForSession(ctx, tx, dbsqlc.MakeRoomForSessionParams{
+		Now: now, UserID: row.ID, Kept: sid, Others: MaxSessions - 1, OnRecord: maxPlaces - MaxSessions, MaxRows: maxSurplus,
+	})
+	if err != nil {
+		return opened{}, err
+	}
+	if err := s.rememberHome(ctx, tx, row.ID); err != nil {
+		return opened{}, err
+	}
 	return opened{sid, unseen}, nil
 }
 
@@ -171,6 +199,11 @@ func (s *Sessions) giveTokens(ctx context.Context, tx pgx.Tx, row dbsqlc.User, s
 	})
 	if err != nil {
 		return SignedIn{}, err
+	}
+	if generation > keptGenerations && generation%trimEvery == 0 {
+		if err := s.queries.DeleteOldRefreshTokens(ctx, tx, session, generation-keptGenerations); err != nil {
+			return SignedIn{}, err
+		}
 	}
 	user := fromRow(row)
 	access, err := s.o.Tokens.IssueAccess(token.Claims{UserID: user.ID, SessionID: session, Role: user.Role})

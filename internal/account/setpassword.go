@@ -11,14 +11,13 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/text"
-	"github.com/waypost/waypost/internal/throttle"
 )
 
 // Passwords changes passwords: by their owner, by a link, by an operator.
 type Passwords struct{ *core }
 
-// SetPassword replaces an account's password, ends its sessions, voids its reset
-// links and lifts blocks of its sign-in, on an operator's word: even a common
+// SetPassword replaces an account's password, ends its sessions and API tokens, voids its
+// reset links and lifts blocks of its sign-in, on an operator's word: even a common
 // password is taken. It returns ErrNotFound, ErrBusy, or a validation fault whose
 // details are keyed by field.
 func (s *Passwords) SetPassword(ctx context.Context, email, password string) error {
@@ -41,10 +40,13 @@ func (s *Passwords) SetPassword(ctx context.Context, email, password string) err
 		if _, err := s.queries.RevokeUserSessions(ctx, tx, now, row.ID); err != nil {
 			return err
 		}
+		if err := s.queries.RevokeUserAPITokens(ctx, tx, &now, row.ID); err != nil {
+			return err
+		}
 		if err := s.queries.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {
 			return err
 		}
-		return s.limits.Forgive(ctx, tx, throttle.Key{Limit: signInOfAccount, Subject: emailSubject(row.Email)})
+		return s.forgiveSignIns(ctx, tx, row.Email)
 	})
 }
 
@@ -83,7 +85,7 @@ func (s *Passwords) ChangePassword(ctx context.Context, current, next string) er
 
 // passwordChanged voids links that would set another password, and tells the
 // account.
-func (s *Passwords) passwordChanged(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
+func (s *core) passwordChanged(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error {
 	now := s.o.Now()
 	if err := s.queries.VoidMailTokens(ctx, tx, &now, row.ID, string(forPassword)); err != nil {
 		return err

@@ -15,8 +15,7 @@ import (
 	"github.com/waypost/waypost/internal/mail"
 )
 
-// 150 sign-ins with right passwords, which nothing limits, again and again, beside
-// one person.
+// 150 sign-ins with right passwords, again and again, beside one person.
 func TestAnHonestSignInBesideAHundredAndFiftyOthersIsAnswered(t *testing.T) {
 	t.Parallel()
 	for name, flood := range map[string]func(i int) (email, address string){
@@ -43,8 +42,11 @@ func TestAnHonestSignInBesideAHundredAndFiftyOthersIsAnswered(t *testing.T) {
 				at := from(t, address)
 				wg.Go(func() {
 					for ctx.Err() == nil {
-						if _, err := f.SignIn(at, email, password); errors.Is(err, account.ErrBusy) {
+						_, err := f.SignIn(at, email, password)
+						if errors.Is(err, account.ErrBusy) {
 							tellFull()
+						}
+						if err != nil { // or throttle.ErrLimited
 							select { // as long as an answer and the next request are on their way
 							case <-time.After(10 * time.Millisecond):
 							case <-ctx.Done():
@@ -66,6 +68,21 @@ func TestAnHonestSignInBesideAHundredAndFiftyOthersIsAnswered(t *testing.T) {
 			stop()
 			wg.Wait()
 		})
+	}
+}
+
+// Whoever is one too many costs the database nothing: not even the connection.
+func TestASignInThatTheQueueRefusesDoesNotAskTheDatabase(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.create(t, "ada@example.com", nil)
+	f.signIn(t, "ada@example.com") // the keys are there
+	f.RefuseHashes()
+	f.db.Close()
+	for _, email := range []string{"ada@example.com", "nobody@example.com"} {
+		if _, err := f.SignIn(from(t, "203.0.113.1"), email, password); !errors.Is(err, account.ErrBusy) {
+			t.Errorf("%s: %v, want ErrBusy", email, err)
+		}
 	}
 }
 

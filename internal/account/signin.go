@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -75,45 +76,57 @@ func (s *SignIns) SignIn(ctx context.Context, email, password string) (SignedIn,
 	if err := s.readyToSign(ctx); err != nil {
 		return SignedIn{}, err
 	}
-	row, err := s.findByEmail(ctx, email)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return SignedIn{}, db.Translate(err)
-	}
-	try, err := s.attemptOf(ctx, email, row)
+	row, try, right, err := s.checkPassword(ctx, email, password)
 	if err != nil {
 		return SignedIn{}, err
 	}
-	if err := s.limits.Check(ctx, try.gate...); err != nil {
+	if !right {
+		return SignedIn{}, s.failed(ctx, row.ID, try)
+	}
+	if err := s.pass(ctx, try.streaks(), try.right); err != nil {
+		return SignedIn{}, err
+	}
+	return s.firstFactorPassed(ctx, row, ByPassword)
+}
+
+// checkPassword returns the account with that address, the zero value where there is
+// none, the keys of this attempt, and whether the password is right. All of it happens
+// in one of the places for hashes, so that a flood waits, or is refused, before it
+// takes the database's time. It returns throttle.ErrLimited or ErrBusy.
+func (s *SignIns) checkPassword(ctx context.Context, email, password string) (dbsqlc.User, attempt, bool, error) {
+	place, err := s.hasher.enter(ctx, payersOf(ctx, email))
+	if err != nil {
+		return dbsqlc.User{}, attempt{}, false, err
+	}
+	defer place.leave()
+	row, err := s.findByEmail(ctx, email)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return row, attempt{}, false, db.Translate(err)
+	}
+	atHome, err := s.isHome(ctx, row.ID)
+	if err != nil {
+		return row, attempt{}, false, err
+	}
+	try := attemptOf(ctx, email, atHome)
+	if err := s.limits.Check(ctx, slices.Concat(try.gate, try.right)...); err != nil {
 		if errors.Is(err, throttle.ErrLimited) {
 			err = errors.Join(err, s.noteThrottled(ctx, row.ID))
 		}
-		return SignedIn{}, err
+		return row, try, false, err
 	}
 	hash := row.PasswordHash
 	unknown := hash == "" // no such account, or one that has no password
 	if unknown {
 		hash = s.hasher.decoy
 	}
-	matches, err := s.hasher.verify(ctx, password, hash, payersOf(ctx, email))
-	if err != nil {
-		return SignedIn{}, err
-	}
-	if !matches || unknown {
-		return SignedIn{}, s.failed(ctx, row.ID, try)
-	}
-	if err := s.pass(ctx, try.streaks()...); err != nil {
-		return SignedIn{}, err
-	}
-	return s.firstFactorPassed(ctx, row, ByPassword)
+	matches, err := place.verify(password, hash)
+	return row, try, matches && !unknown, err
 }
 
 // failed counts an attempt that failed and returns its answer. Of attempts at once
 // those over the limit are not even told that they were wrong.
 func (s *SignIns) failed(ctx context.Context, userID int64, try attempt) error {
-	if err := s.countRefusal(ctx, userID, wrongPassword, try.gate...); err != nil {
-		return err
-	}
-	if err := s.limits.Count(ctx, try.also...); err != nil && !errors.Is(err, throttle.ErrLimited) {
+	if err := s.countRefusal(ctx, userID, wrongPassword, try.gate, try.also...); err != nil {
 		return err
 	}
 	return ErrInvalidCredentials
@@ -154,24 +167,4 @@ func texts[T ~string](list []T) []string {
 		out[i] = string(v)
 	}
 	return out
-}
-
-// attemptOf costs the same for an unknown address, whose row is the zero value.
-func (s *SignIns) attemptOf(ctx context.Context, email string, row dbsqlc.User) (attempt, error) {
-	own := throttle.Key{Limit: signInOfAccount, Subject: emailSubject(email)}
-	a := attempt{gate: []throttle.Key{own}}
-	address := identity.FromContext(ctx).Address
-	if !address.IsValid() {
-		return a, nil
-	}
-	known, err := s.queries.SignedInFrom(ctx, s.o.DB.Direct(), row.ID, address.String(), s.o.Now().Add(-home))
-	if err != nil {
-		return attempt{}, db.Translate(err)
-	}
-	if known {
-		fromHome := throttle.Key{Limit: signInFromHome, Subject: emailSubject(email) + "@" + address.String()}
-		a.gate, a.also = []throttle.Key{fromHome}, []throttle.Key{own}
-	}
-	a.gate = append(a.gate, throttle.Key{Limit: signInOfAddress, Subject: networkOf(address)})
-	return a, nil
 }

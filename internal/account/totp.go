@@ -71,8 +71,8 @@ const (
 type SecondFactor struct{ *core }
 
 // SetupTOTP creates a secret, which takes effect when EnableTOTP has seen one of its
-// codes. It replaces a secret that has not taken effect. It returns ErrReauthenticate
-// or ErrTOTPEnabled.
+// codes. It replaces a secret that has not taken effect. It returns ErrReauthenticate,
+// ErrEmailUnverified or ErrTOTPEnabled.
 func (s *SecondFactor) SetupTOTP(ctx context.Context, userID int64) (TOTPSetup, error) {
 	if err := s.requireRecent(ctx); err != nil {
 		return TOTPSetup{}, err
@@ -83,6 +83,9 @@ func (s *SecondFactor) SetupTOTP(ctx context.Context, userID int64) (TOTPSetup, 
 	row, err := s.queries.FindUserByID(ctx, s.o.DB.Direct(), userID)
 	if err != nil {
 		return TOTPSetup{}, db.NotFound(err, ErrSessionRevoked)
+	}
+	if row.EmailVerifiedAt == nil {
+		return TOTPSetup{}, ErrEmailUnverified
 	}
 	secret := make([]byte, secretLength)
 	if _, err := io.ReadFull(s.o.Random, secret); err != nil {
@@ -128,7 +131,7 @@ func describeSecret(secret []byte, issuer, holder string) (TOTPSetup, error) {
 
 // EnableTOTP turns two-factor authentication on, ends the account's other
 // sessions, which were opened without it, and returns ten recovery codes. It
-// returns ErrTOTPNotSetUp, ErrTOTPEnabled or ErrTOTPInvalid.
+// returns ErrTOTPNotSetUp, ErrTOTPEnabled, ErrTOTPInvalid or ErrEmailUnverified.
 func (s *SecondFactor) EnableTOTP(ctx context.Context, userID int64, code string) ([]string, error) {
 	factor, err := s.queries.FindTOTPFactor(ctx, s.o.DB.Direct(), userID)
 	if err != nil {
@@ -147,8 +150,8 @@ func (s *SecondFactor) EnableTOTP(ctx context.Context, userID int64, code string
 	}
 	var codes []string
 	err = s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := s.queries.LockUser(ctx, tx, userID); err != nil { // see withoutTOTP
-			return db.NotFound(err, ErrSessionRevoked)
+		if err := s.lockVerified(ctx, tx, userID); err != nil { // see withoutTOTP
+			return err
 		}
 		_, err := s.queries.ConfirmTOTPFactor(ctx, tx, dbsqlc.ConfirmTOTPFactorParams{
 			UserID: userID, Secret: factor.Secret, Step: step, Now: s.o.Now(),

@@ -18,6 +18,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/seal"
+	"github.com/waypost/waypost/internal/throttle"
 )
 
 // The parameters of RFC 6238 that every authenticator application understands.
@@ -80,7 +81,7 @@ func (s *SecondFactor) prove(ctx context.Context, userID int64, code string, the
 		return then(ctx, tx, method)
 	})
 	if errors.Is(err, ErrTOTPInvalid) {
-		if limited := s.countRefusal(ctx, userID, wrongCode, key); limited != nil {
+		if limited := s.countRefusal(ctx, userID, wrongCode, []throttle.Key{key}); limited != nil {
 			return limited
 		}
 	}

@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -12,7 +11,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
-	"github.com/waypost/waypost/internal/throttle"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Change is what Update changes; nil fields stay as they are.
@@ -51,13 +50,14 @@ func administers(p identity.Principal) bool {
 }
 
 // Update changes an account for its holder, an ADMIN or the system. The holder
-// may repeat role and active but not change them, and needs to have signed in of
-// late for another address, of which emailChanges are allowed, taken ones
-// included. Another address must be verified anew; a deactivated account's
-// sessions end. An ADMIN's API token needs scope admin for others' accounts, and
-// to change a role or who is active, its owner's included. It returns ErrNotFound,
-// also for somebody else's account, ErrTokenScope, ErrEmailTaken, ErrLastAdmin,
-// ErrReauthenticate, throttle.ErrLimited, or a validation fault keyed by field.
+// may repeat role and active but not change them; another address only begins what
+// RequestEmailChange begins, with its conditions, and is not in what is returned.
+// From others, another address takes effect at once and must be verified anew; a
+// deactivated account's sessions end. An ADMIN's API token needs scope admin for
+// others' accounts, and to change a role or who is active, its owner's included. It
+// returns ErrNotFound, also for somebody else's account, ErrTokenScope,
+// ErrEmailTaken, ErrLastAdmin, ErrReauthenticate, throttle.ErrLimited, or a
+// validation fault keyed by field.
 func (s *Users) Update(ctx context.Context, id int64, c Change) (User, error) {
 	p := identity.FromContext(ctx)
 	if err := admit(p, id); err != nil {
@@ -65,9 +65,7 @@ func (s *Users) Update(ctx context.Context, id int64, c Change) (User, error) {
 	}
 	row, err := s.update(ctx, id, c, false)
 	if errors.Is(err, errUncounted) {
-		// Counted outside of the change, so that a taken address counts as well.
-		key := throttle.Key{Limit: emailChanges, Subject: strconv.FormatInt(id, 10)}
-		if err := s.limits.Count(ctx, key); err != nil {
+		if err := s.countEmailChange(ctx, id); err != nil {
 			return User{}, err
 		}
 		row, err = s.update(ctx, id, c, true)
@@ -81,8 +79,8 @@ func (s *Users) Update(ctx context.Context, id int64, c Change) (User, error) {
 	return fromRow(row), nil
 }
 
-// errUncounted says that a change gives its holder's account another address, and
-// must be counted first.
+// errUncounted says that a change asks for another address of one's own, and must be
+// counted first.
 var errUncounted = errors.New("account: a change of one's own address is to be counted first")
 
 // update is Update without its limit; counted says that the change was counted.
@@ -100,6 +98,12 @@ func (s *Users) update(ctx context.Context, id int64, c Change, counted bool) (d
 		}
 		if !counted && movesOwn(p, old, next) {
 			return errUncounted
+		}
+		if movesOwn(p, old, next) {
+			if err := s.askForEmail(ctx, tx, old, next.Email); err != nil {
+				return err
+			}
+			next.Email, next.EmailKey = old.Email, old.EmailKey
 		}
 		row, err = s.store(ctx, tx, old, next)
 		return err
@@ -173,10 +177,10 @@ func (s *Users) sparesAnAdmin(ctx context.Context, tx pgx.Tx, id int64) error {
 // apply returns row with the changes.
 func (c Change) apply(row dbsqlc.User) dbsqlc.User {
 	if c.FirstName != nil {
-		row.FirstName = *c.FirstName
+		row.FirstName = text.Trim(*c.FirstName)
 	}
 	if c.LastName != nil {
-		row.LastName = *c.LastName
+		row.LastName = text.Trim(*c.LastName)
 	}
 	if c.Email != nil {
 		row.Email = strings.TrimSpace(*c.Email)
@@ -245,36 +249,14 @@ func (s *Users) store(ctx context.Context, tx pgx.Tx, old, next dbsqlc.User) (db
 	if !moved {
 		return row, nil
 	}
-	return row, s.tellOfMove(ctx, tx, old, row)
-}
-
-// tellOfMove mails the old address what happened and the new one a link to verify
-// it. Either may be a stranger's, so what people do to their own accounts sends an
-// address only so many mails.
-func (s *Users) tellOfMove(ctx context.Context, tx pgx.Tx, old, row dbsqlc.User) error {
-	notify := func() error { return s.send(ctx, tx, old, mail.Message{Kind: mail.EmailChanged}) }
-	verify := func() error { return s.sendLink(ctx, tx, row, mail.VerifyEmail) }
-	if !movesOwn(identity.FromContext(ctx), old, row) {
-		if err := notify(); err != nil {
-			return err
-		}
-		return verify()
-	}
-	if err := s.sendWithin(ctx, tx, changeMails, old, notify); err != nil {
-		return err
-	}
-	return s.sendWithin(ctx, tx, verificationMails, row, verify)
-}
-
-// sendWithin sends unless the account's address got as many mails as the limit
-// allows.
-func (s *Users) sendWithin(ctx context.Context, tx pgx.Tx, l throttle.Limit, to dbsqlc.User, send func() error) error {
-	err := s.limits.CountTx(ctx, tx, throttle.Key{Limit: l, Subject: emailSubject(to.Email)})
-	if errors.Is(err, throttle.ErrLimited) {
-		return nil
-	}
+	// Whoever may do this decides: nothing that was asked for before happens any more, and
+	// nothing is taken back.
+	err = s.queries.CloseEmailChanges(ctx, tx, dbsqlc.CloseEmailChangesParams{Now: s.o.Now(), ClosedBy: "administrator", UserID: old.ID})
 	if err != nil {
-		return err
+		return dbsqlc.User{}, err
 	}
-	return send()
+	if err := s.send(ctx, tx, old, mail.Message{Kind: mail.EmailChanged}); err != nil {
+		return dbsqlc.User{}, err
+	}
+	return row, s.sendLink(ctx, tx, row, mail.VerifyEmail)
 }

@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,38 +14,47 @@ import (
 	"github.com/waypost/waypost/internal/throttle"
 )
 
+// Both ways to ask are one, and say the same of a taken address, a free one and a kept one.
 func TestOnesOwnAddressChangesTenTimesAnHourTakenOnesIncluded(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	u := f.create(t, "ada@example.com", nil)
-	f.create(t, "taken@example.com", nil)
-	ctx := f.as(t, f.signIn(t, "ada@example.com").AccessToken)
-	change := func(email string) error {
-		_, err := f.Update(ctx, u.ID, account.Change{Email: &email})
-		return err
-	}
-	for n := range 5 {
-		if err := change("taken@example.com"); !errors.Is(err, account.ErrEmailTaken) {
-			t.Fatalf("taken, number %d: %v", n, err)
-		}
-		if err := change(fmt.Sprintf("ada-%d@example.com", n)); err != nil {
-			t.Fatalf("free, number %d: %v", n, err)
-		}
-	}
-	for _, email := range []string{"taken@example.com", "ada@example.com", "ada-9@example.com"} {
-		if err := change(email); !errors.Is(err, throttle.ErrLimited) {
-			t.Errorf("%s: %v, want ErrLimited", email, err)
-		}
-	}
-	// What is no change of the address is none of the limit's business.
-	own := account.Change{FirstName: new("Augusta"), Email: new("ADA-4@example.com"), Role: new(identity.User), Active: new(true)}
-	if _, err := f.Update(ctx, u.ID, own); err != nil {
-		t.Errorf("repeating the address: %v", err)
-	}
-	*f.now = f.now.Add(time.Hour)
-	ctx = f.as(t, f.signIn(t, "ada-4@example.com").AccessToken)
-	if err := change("ada@example.com"); err != nil {
-		t.Errorf("an hour later: %v", err)
+	for name, ask := range map[string]func(f fixture, ctx context.Context, id int64, email string) error{
+		"its own operation": func(f fixture, ctx context.Context, _ int64, email string) error {
+			return f.RequestEmailChange(ctx, email)
+		},
+		"a self-update": func(f fixture, ctx context.Context, id int64, email string) error {
+			got, err := f.Update(ctx, id, account.Change{Email: &email})
+			if err == nil && got.Email != "ada@example.com" {
+				t.Errorf("%s took effect at once", got.Email)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			u := f.create(t, "ada@example.com", nil)
+			f.create(t, "taken@example.com", nil)
+			ctx := f.as(t, f.signIn(t, "ada@example.com").AccessToken)
+			for n := range 10 {
+				if err := ask(f, ctx, u.ID, []string{"taken@example.com", "TAKEN@example.com", "free@example.com"}[n%3]); err != nil {
+					t.Fatalf("number %d: %v", n, err)
+				}
+			}
+			for _, email := range []string{"taken@example.com", "ada-9@example.com"} {
+				if err := ask(f, ctx, u.ID, email); !errors.Is(err, throttle.ErrLimited) {
+					t.Errorf("%s: %v, want ErrLimited", email, err)
+				}
+			}
+			// What is no change of the address is none of the limit's business.
+			own := account.Change{FirstName: new("Augusta"), Email: new("ADA@example.com"), Role: new(identity.User), Active: new(true)}
+			if _, err := f.Update(ctx, u.ID, own); err != nil {
+				t.Errorf("repeating the address: %v", err)
+			}
+			*f.now = f.now.Add(time.Hour)
+			if err := f.RequestEmailChange(f.as(t, f.signIn(t, "ada@example.com").AccessToken), "free@example.com"); err != nil {
+				t.Errorf("an hour later: %v", err)
+			}
+		})
 	}
 }
 
@@ -66,7 +76,7 @@ func TestAnAdministratorIsNotLimitedInChangingOthersAddresses(t *testing.T) {
 	}
 }
 
-func TestOfManyChangesAtOnceTheLimitHolds(t *testing.T) {
+func TestOfManyChangesAtOnceTheLimitHoldsAndOneIsPending(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u := f.create(t, "ada@example.com", nil)
@@ -75,7 +85,12 @@ func TestOfManyChangesAtOnceTheLimitHolds(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range errs {
 		wg.Go(func() {
-			_, errs[n] = f.Update(ctx, u.ID, account.Change{Email: new(fmt.Sprintf("ada-%d@example.com", n))})
+			email := fmt.Sprintf("ada-%d@example.com", n)
+			if n%2 == 0 {
+				_, errs[n] = f.Update(ctx, u.ID, account.Change{Email: &email})
+			} else {
+				errs[n] = f.RequestEmailChange(ctx, email)
+			}
 		})
 	}
 	wg.Wait()
@@ -91,27 +106,62 @@ func TestOfManyChangesAtOnceTheLimitHolds(t *testing.T) {
 	if allowed != 10 {
 		t.Errorf("%d of 40 changes were allowed, want 10", allowed)
 	}
+	f.mailChanges(t)
+	if links := len(f.mail.Sent("")); links != 1 {
+		t.Errorf("%d mails, want that of the last alone", links)
+	}
 }
 
 // Somebody makes many accounts and hands one stranger's address round among them.
 func TestAStrangersAddressGetsOnlySoManyMailsFromOthersChanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	const stranger = "stranger@elsewhere.example"
+	const stranger, member = "stranger@elsewhere.example", "member@example.com"
+	f.create(t, member, nil)
 	for n := range 5 {
 		email := fmt.Sprintf("eve-%d@example.com", n)
-		u := f.create(t, email, nil)
+		f.create(t, email, nil)
 		ctx := f.as(t, f.signIn(t, email).AccessToken)
 		for range 5 {
-			for _, to := range []string{stranger, email} {
-				if _, err := f.Update(ctx, u.ID, account.Change{Email: &to}); err != nil {
+			for _, to := range []string{stranger, member} {
+				if err := f.RequestEmailChange(ctx, to); err != nil {
 					t.Fatal(err)
 				}
+				f.mailChanges(t)
 			}
 		}
 	}
-	if links, notices := f.count(t, stranger, mail.VerifyEmail), f.count(t, stranger, mail.EmailChanged); links != 5 || notices != 10 {
-		t.Errorf("%d links and %d notices, want 5 and 10", links, notices)
+	// Whoever has an account gets as many as who has none.
+	if a, b := f.count(t, stranger, mail.ConfirmEmail), f.count(t, member, mail.EmailInUse); a != 5 || b != 5 {
+		t.Errorf("%d to a stranger, %d to a member, want 5 each", a, b)
+	}
+	if len(f.mail.Sent("")) != 10 {
+		t.Errorf("%d mails, want 10", len(f.mail.Sent("")))
+	}
+}
+
+func TestANetworkAsksForSixtyAddressesAnHour(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limited := 0
+	for n := range 7 {
+		email := fmt.Sprintf("eve-%d@example.com", n)
+		f.create(t, email, nil)
+		p, err := f.Authenticate(t.Context(), f.signIn(t, email).AccessToken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := identity.NewContext(t.Context(), p.From(identity.FromContext(from(t, "203.0.113.7"))))
+		for m := range 10 {
+			if err := f.RequestEmailChange(ctx, fmt.Sprintf("stranger-%d-%d@example.com", n, m)); errors.Is(err, throttle.ErrLimited) {
+				limited++
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if limited != 10 {
+		t.Errorf("%d of 70 were refused, want 10", limited)
 	}
 }
 

@@ -59,6 +59,7 @@ type NewUser struct {
 
 func (n NewUser) normalized() NewUser {
 	n.Email = strings.TrimSpace(n.Email)
+	n.FirstName, n.LastName = text.Trim(n.FirstName), text.Trim(n.LastName)
 	if n.Role == "" {
 		n.Role = identity.User
 	}

@@ -13,14 +13,16 @@ import (
 // Users keeps people's accounts: makes, finds, changes and deletes them.
 type Users struct{ *core }
 
-// Create makes an active account with a password. It returns ErrEmailTaken,
-// ErrBusy, or a validation fault whose details are keyed by field.
+// Create makes an active account with a password, on an operator's word: its address
+// counts as verified. It returns ErrEmailTaken, ErrBusy, or a validation fault whose
+// details are keyed by field.
 func (s *Users) Create(ctx context.Context, n NewUser) (User, error) {
-	return s.create(ctx, n, nil)
+	return s.create(ctx, n, func(row *dbsqlc.InsertUserParams) { row.EmailVerifiedAt = &row.Now }, nil)
 }
 
-// create is Create, with more to do in the same transaction.
-func (s *Users) create(ctx context.Context, n NewUser, more func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error) (User, error) {
+// create makes an active account with a password, which change may change first, with
+// more to do in the same transaction; either may be nil.
+func (s *Users) create(ctx context.Context, n NewUser, change func(*dbsqlc.InsertUserParams), more func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error) (User, error) {
 	n = n.normalized()
 	if err := n.validate(); err != nil {
 		return User{}, err
@@ -29,17 +31,25 @@ func (s *Users) create(ctx context.Context, n NewUser, more func(ctx context.Con
 	if err != nil {
 		return User{}, err
 	}
-	return s.insert(ctx, n, hash, true, more)
+	return s.insert(ctx, n, func(row *dbsqlc.InsertUserParams) {
+		row.PasswordHash, row.Active = hash, true
+		if change != nil {
+			change(row)
+		}
+	}, more)
 }
 
-func (s *Users) insert(ctx context.Context, n NewUser, hash string, active bool, more func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error) (User, error) {
+// insert stores an account as change completes it: without it, it has no password and
+// is not active.
+func (s *Users) insert(ctx context.Context, n NewUser, change func(*dbsqlc.InsertUserParams), more func(ctx context.Context, tx pgx.Tx, row dbsqlc.User) error) (User, error) {
+	p := dbsqlc.InsertUserParams{
+		FirstName: n.FirstName, LastName: n.LastName, Email: n.Email, EmailKey: emailKey(n.Email), Role: string(n.Role), Now: s.o.Now(),
+	}
+	change(&p)
 	var row dbsqlc.User
 	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		row, err = s.queries.InsertUser(ctx, tx, dbsqlc.InsertUserParams{
-			FirstName: n.FirstName, LastName: n.LastName, Email: n.Email, EmailKey: emailKey(n.Email),
-			PasswordHash: hash, Role: string(n.Role), Active: active, Now: s.o.Now(),
-		})
+		row, err = s.queries.InsertUser(ctx, tx, p)
 		if err != nil || more == nil {
 			return err
 		}

@@ -87,9 +87,10 @@ func (s *Visits) openTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, methods
 	return SignedIn{User: fromRow(row), visit: Visit{Secret: secret, ExpiresAt: ends}}, s.sessions.tellOf(ctx, tx, row, opened)
 }
 
-// AuthenticateVisit returns who sends a cookie, and moves the session's end on. It
-// reads session and account each time. It returns ErrSessionRevoked.
-func (s *Visits) AuthenticateVisit(ctx context.Context, secret string) (identity.Principal, User, error) {
+// AuthenticateVisit returns who sends a cookie. If somebody is looking, and not just a
+// page renewing itself, it moves the session's end on. It reads session and account each
+// time. It returns ErrSessionRevoked.
+func (s *Visits) AuthenticateVisit(ctx context.Context, secret string, looking bool) (identity.Principal, User, error) {
 	if len(secret) != len(cookiePrefix)+randomLength {
 		return identity.Principal{}, User{}, ErrSessionRevoked
 	}
@@ -106,7 +107,7 @@ func (s *Visits) AuthenticateVisit(ctx context.Context, secret string) (identity
 	}
 	p := identity.Account(row.User.ID, identity.Role(row.User.Role), row.ID.String())
 	p.SignedInAt = row.AuthenticatedAt.UTC()
-	if before := now.Add(-touchEvery); !row.LastUsedAt.After(before) {
+	if before := now.Add(-touchEvery); looking && !row.LastUsedAt.After(before) {
 		end := now.Add(s.o.Visits.Idle)
 		if end.After(row.EndsAt) {
 			end = row.EndsAt

@@ -32,7 +32,7 @@ func serverAccounts(s *Services, o Options) (account.Options, error) {
 		return account.Options{}, err
 	}
 	return account.Options{
-		DB: s.DB, Tokens: s.Tokens, Mail: s.Mails, Jobs: s.Queue, Files: s.Uploads,
+		DB: s.DB, Tokens: s.Tokens, Mail: s.Mails, Alerts: s.Mails, Jobs: s.Queue, Files: s.Uploads, Logger: o.Logger,
 		URL: baseURL(c), RefreshGrace: c.Accounts.RefreshGrace,
 		Visits: account.VisitOptions{Max: c.Pages.SessionMax, Idle: c.Pages.SessionIdle},
 		OAuth:  providers, TwoFactor: twoFactor,

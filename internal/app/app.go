@@ -235,13 +235,17 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 	if err != nil {
 		return errors.Join(err, cleanup.run())
 	}
-	database := &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}
+	database := outsideDatabase(c)
 	logger.InfoContext(ctx, "starting", "database", database.Name())
 	areas, err := database.connect(ctx, c, logger, observed.statements(), o.Migrate)
 	if err != nil {
 		return errors.Join(err, cleanup.run())
 	}
 	cleanup.add("connection pools", func() error { areas.Close(); return nil })
+	if err := warnOfOwner(ctx, areas, logger); err != nil {
+		return errors.Join(err, cleanup.run())
+	}
+	c.DatabaseViewerURL = database.ViewerURL
 	a, err := New(ctx, Options{Config: c, Areas: areas, Logger: logger, LookupSecret: o.LookupSecret, Extensions: o.Extensions, observed: observed})
 	if err != nil {
 		return errors.Join(err, cleanup.run())

@@ -24,8 +24,10 @@ func periodic(s *Services) []jobs.Periodic {
 			Every: time.Hour, Run: s.Receiver.TrimRejected},
 		{Name: "webhooks.check_alerts", Description: "Looks for providers whose deliveries keep failing, and alerts.",
 			Every: 30 * time.Second, Run: s.Alerts.Check},
-		{Name: "accounts.sweep", Description: "Deletes sessions, links and codes that are over.",
+		{Name: "accounts.sweep", Description: "Deletes sessions, API tokens, links and codes that are over.",
 			Every: time.Hour, Run: s.Accounts.Sweep},
+		{Name: "accounts.tell_of_expiry", Description: "Tells administrators of service accounts' API tokens that expire within two weeks.",
+			Every: time.Hour, Run: s.Accounts.TellOfExpiry},
 		{Name: "mails.end_lost", Description: "Ends mails whose job ended without sending them.",
 			Every: time.Minute, Run: s.Mails.EndLost},
 		{Name: "mails.sweep", Description: "Deletes old mails from the outbox.",
@@ -80,6 +82,8 @@ func workers(s *Services) []jobs.Worker {
 		// Some two hours after the first time; the log has it anyway.
 		jobs.Work(s.Alerts.Send, jobs.Limits{Attempts: 8}),
 		jobs.Work(s.Accounts.MailLink, jobs.Limits{}),
+		jobs.Work(s.postExpiry, jobs.Limits{Attempts: 8}),
+		jobs.Work(s.Accounts.MailEmailChange, jobs.Limits{}),
 		// It gives up by itself, after a day.
 		jobs.Work(s.Mails.Work, jobs.Limits{Timeout: mail.WorkTimeout, Wait: mail.RetryWait}),
 		// Enough for a day of tens of millions of events.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,10 @@ var ErrTwoDatabases = errors.New("DATABASE_URL and a data directory are both giv
 type Database struct {
 	// URL is the application's connection string, OwnerURL the owner's.
 	URL, OwnerURL string
-	server        *embedded.Server
-	dataDir       string // of the private server
+	// ViewerURL is that of the database page's console, "" for none.
+	ViewerURL string
+	server    *embedded.Server
+	dataDir   string // of the private server
 }
 
 // Private reports whether it is the private server's.
@@ -119,7 +122,7 @@ func holdDatabase(ctx context.Context, c config.Config, logger *slog.Logger) (*D
 }
 
 func outsideDatabase(c config.Config) *Database {
-	return &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}
+	return &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL(), ViewerURL: c.DatabaseViewerURL}
 }
 
 func privateDatabase(ctx context.Context, c config.Config, logger *slog.Logger, start func(context.Context, embedded.Options) (*embedded.Server, error)) (*Database, error) {
@@ -127,7 +130,7 @@ func privateDatabase(ctx context.Context, c config.Config, logger *slog.Logger, 
 	if err != nil {
 		return nil, err
 	}
-	return &Database{URL: server.AppURL(databaseName), OwnerURL: server.OwnerURL(databaseName), server: server, dataDir: c.DataDir}, nil
+	return &Database{URL: server.AppURL(databaseName), OwnerURL: server.OwnerURL(databaseName), ViewerURL: cmp.Or(c.DatabaseViewerURL, server.ViewerURL(databaseName)), server: server, dataDir: c.DataDir}, nil
 }
 
 // takeForDev makes sure, before anything is written, that dev may work on the
@@ -157,7 +160,11 @@ func (d *Database) takeForDev(ctx context.Context, c config.Config) error {
 // connect opens the pools of a server. A private database is migrated first; any
 // other must have been, unless migrate says so.
 func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, tracer pgx.QueryTracer, migrate bool) (db.Areas, error) {
-	if least := db.LeastConns(); c.MaxConns < least {
+	least, forAreas := db.LeastConns(), c.MaxConns
+	if d.ViewerURL != "" { // the console has one connection at a time
+		least, forAreas = least+1, forAreas-1
+	}
+	if c.MaxConns < least {
 		return db.Areas{}, fmt.Errorf("WAYPOST_DATABASE_MAX_CONNS is %d, too few to divide among the areas: give %d or more", c.MaxConns, least)
 	}
 	if migrate || d.Private() {
@@ -165,7 +172,7 @@ func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Lo
 			return db.Areas{}, err
 		}
 	}
-	areas, err := db.OpenAreas(ctx, db.Options{URL: d.URL, MaxConns: c.MaxConns, Logger: logger, Tracer: tracer})
+	areas, err := db.OpenAreas(ctx, db.Options{URL: d.URL, MaxConns: forAreas, Logger: logger, Tracer: tracer})
 	if err != nil {
 		return db.Areas{}, err
 	}
@@ -174,6 +181,20 @@ func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Lo
 		return db.Areas{}, err
 	}
 	return areas, nil
+}
+
+// warnOfOwner says so when the service's own user could do to the tables what its role
+// can't. It works all the same: a small installation may have one user for everything.
+func warnOfOwner(ctx context.Context, areas db.Areas, logger *slog.Logger) error {
+	user, owns, err := areas.Requests.OwnsTables(ctx)
+	if err != nil {
+		return fmt.Errorf("who owns the tables: %w", err)
+	}
+	if owns {
+		logger.WarnContext(ctx, "DATABASE_URL connects as a user who owns the tables: a defect in a query could get around the role "+db.AppRole+
+			", change the schema and silence the audit log; connect as a user of its own, and give the owner as WAYPOST_DATABASE_OWNER_URL (docs/operations.md, Roles)", "user", user)
+	}
+	return nil
 }
 
 // connectOnce opens the one pool of a command, whose private database is migrated
@@ -196,11 +217,13 @@ func (d *Database) connectOnce(ctx context.Context, c config.Config, logger *slo
 }
 
 // migrate asks first, which spares a start on a current database the lock and
-// both migrators.
+// both migrators. A role of the console that may have to be made is asked for there.
 func (d *Database) migrate(ctx context.Context) error {
-	if current, err := db.IsCurrent(ctx, d.OwnerURL); err != nil || current {
-		return err
+	if d.Private() || d.ViewerURL == "" {
+		if current, err := db.IsCurrent(ctx, d.OwnerURL); err != nil || current {
+			return err
+		}
 	}
-	_, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: d.OwnerURL, AppURL: d.URL})
+	_, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: d.OwnerURL, AppURL: d.URL, ViewerURL: d.ViewerURL})
 	return err
 }

@@ -17,10 +17,12 @@ func (a *App) desk() pages.Group {
 			pages.OverviewPage(overview{a}),
 			pages.WebhookPages(s.Receiver),
 			pages.StatisticsPages(s.Stats, s.Sites, baseURL(a.options.Config), time.Now),
+			pages.UserPages(s.Accounts, time.Now),
 			pages.JobPages(s.Jobs),
 			pages.MailPages(s.Mails),
 			pages.AuditPages(s.Audit),
 			pages.ObservabilityPages(a.history, s.Jobs, time.Now),
+			pages.DatabasePages(s.Database),
 		},
 	})
 }

@@ -21,6 +21,7 @@ func resources(c config.Config, s *Services, providers []webhook.Registration, c
 		api.SignIn(s.Accounts, s.Tokens, baseURL(c)),
 		api.APITokens(s.Accounts),
 		api.Users(s.Accounts),
+		api.ServiceAccounts(s.Accounts),
 		api.Posts(s.Content),
 		api.Blogs(s.Content),
 		api.Uploads(s.Uploads, baseURL(c)),

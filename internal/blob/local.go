@@ -53,6 +53,7 @@ type LocalOptions struct {
 type Local struct {
 	o       LocalOptions
 	root    *os.Root
+	dir     *os.File  // what root is, for openAtOnce
 	buffers sync.Pool // *[copyBuffer]byte
 	mu      sync.Mutex
 	durable map[string]bool // directories whose own entries are known to be durable
@@ -73,7 +74,11 @@ func NewLocal(o LocalOptions) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the directory for uploads can't be opened: %w", err)
 	}
-	l := &Local{o: o, root: root, durable: make(map[string]bool)}
+	dir, err := root.Open(".")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the directory for uploads can't be opened: %w", err), root.Close())
+	}
+	l := &Local{o: o, root: root, dir: dir, durable: make(map[string]bool)}
 	l.buffers.New = func() any { return new([copyBuffer]byte) }
 	return l, nil
 }
@@ -300,6 +305,12 @@ func absent(err error) bool {
 
 // Open opens the file.
 func (l *Local) Open(ctx context.Context, key string) (Object, error) {
+	if err := CheckKey(key); err != nil {
+		return nil, err
+	}
+	if f, info, ok := openAtOnce(l.dir, key); ok {
+		return &localObject{File: f, info: info}, nil
+	}
 	if _, err := l.Stat(ctx, key); err != nil {
 		return nil, err // also of what would block, such as a pipe
 	}

@@ -2,6 +2,7 @@ package blob_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -182,6 +183,26 @@ func TestNothingPlantedInADirectoryLeadsOutOfIt(t *testing.T) {
 		t.Errorf("outside there are %v", files)
 	}
 	blobtest.Holds(t, s, map[string][]byte{"u/ab/kept": kept})
+}
+
+// What can't be opened by one call is opened as os.Root does it.
+func TestALinkBetweenDirectoriesInsideIsFollowed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := local(t, dir)
+	want := blobtest.Bytes(1, 10)
+	blobtest.Must(t, s, "u/ab/kept", want)
+	if err := os.Symlink("u", filepath.Join(dir, "v")); err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.Open(t.Context(), "v/ab/kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = o.Close() }()
+	if got, err := io.ReadAll(o); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
 }
 
 // What other programs leave in the directory, or a mount has, is no object.

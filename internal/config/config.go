@@ -4,10 +4,8 @@
 package config
 
 import (
-	"fmt"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -29,11 +27,12 @@ type Config struct {
 	LogLevel        string         `env:"WAYPOST_LOG_LEVEL" flag:"log-level" for:"server" envDefault:"info" help:"debug, info, warn or error"`
 	LogFormat       string         `env:"WAYPOST_LOG_FORMAT" flag:"log-format" for:"server" help:"json or text; by default text in dev and json elsewhere"`
 
-	DatabaseURL      string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev creates a private server in the data directory, and other commands use that server"`
-	DatabaseOwnerURL string `env:"WAYPOST_DATABASE_OWNER_URL" help:"Connection string of the database's owner, for migrations; default DATABASE_URL"`
-	MaxConns         int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"25" help:"Maximum number of database connections of this process, 10 or more; they are divided among deliveries, collection, statistics that read events, jobs, the audit log and everything else"`
-	DataDir          string `env:"WAYPOST_DATA_DIR" flag:"data-dir" for:"database" envDefault:".waypost" help:"Where dev keeps its private PostgreSQL and dev.env; other commands work on the database there, and take this or DATABASE_URL, not both"`
-	PostgresBin      string `env:"WAYPOST_POSTGRES_BIN" flag:"postgres-bin" for:"database" help:"Directory of PostgreSQL's programs for the private server; dev finds it by itself when unset"`
+	DatabaseURL       string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev creates a private server in the data directory, and other commands use that server"`
+	DatabaseOwnerURL  string `env:"WAYPOST_DATABASE_OWNER_URL" help:"Connection string of the database's owner, for migrations; default DATABASE_URL"`
+	DatabaseViewerURL string `env:"WAYPOST_DATABASE_VIEWER_URL" help:"Connection string of the role waypost_viewer, for the console of the database page; without it the page shows how to turn the console on, and dev uses a role of its own"`
+	MaxConns          int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"25" help:"Maximum number of database connections of this process, 10 or more, 11 with the database console; they are divided among deliveries, collection, statistics that read events, jobs, the audit log and everything else"`
+	DataDir           string `env:"WAYPOST_DATA_DIR" flag:"data-dir" for:"database" envDefault:".waypost" help:"Where dev keeps its private PostgreSQL and dev.env; other commands work on the database there, and take this or DATABASE_URL, not both"`
+	PostgresBin       string `env:"WAYPOST_POSTGRES_BIN" flag:"postgres-bin" for:"database" help:"Directory of PostgreSQL's programs for the private server; dev finds it by itself when unset"`
 
 	SecretKey         string `env:"WAYPOST_SECRET_KEY" help:"Secret of 32 bytes or more that encrypts the signing keys, two-factor secrets and the links of mails that wait; required by serve"`
 	SecretKeyPrevious string `env:"WAYPOST_SECRET_KEY_PREVIOUS" help:"The former secret key, which can still decrypt while you change WAYPOST_SECRET_KEY"`
@@ -108,8 +107,6 @@ type Dev struct {
 	APIKey        string `env:"ANALYTICS_API_KEY" help:"dev: the demo site's secret reading key"`
 }
 
-// minSecretKey is the least length of WAYPOST_SECRET_KEY in bytes.
-const minSecretKey = 32
 
 // ServeErrors lists what serve lacks, one sentence per variable, each naming it.
 func (c Config) ServeErrors() []string {
@@ -123,13 +120,8 @@ func (c Config) ServeErrors() []string {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		missing = append(missing, "WAYPOST_URL is not an absolute http(s) URL")
 	}
-	switch {
-	case c.SecretKey == "":
-		missing = append(missing, "WAYPOST_SECRET_KEY is not set: give 32 random bytes or more, such as the output of `openssl rand -base64 48`")
-	case len(c.SecretKey) < minSecretKey:
-		missing = append(missing, fmt.Sprintf("WAYPOST_SECRET_KEY is weak: %d bytes, where %d or more are needed; `openssl rand -base64 48` makes one", len(c.SecretKey), minSecretKey))
-	case strings.Count(c.SecretKey, c.SecretKey[:1]) == len(c.SecretKey):
-		missing = append(missing, "WAYPOST_SECRET_KEY is weak: it repeats one character; `openssl rand -base64 48` makes one")
+	if problem := secretKeyProblem(c.SecretKey); problem != "" {
+		missing = append(missing, problem)
 	}
 	if c.SecretKeyPrevious != "" && len(c.SecretKeyPrevious) < minSecretKey {
 		missing = append(missing, "WAYPOST_SECRET_KEY_PREVIOUS is shorter than any key that was ever accepted")

@@ -81,7 +81,7 @@ func TestTrustedProxiesTakeAddressesAndRanges(t *testing.T) {
 
 func TestServeNamesEachMissingOrWeakVariable(t *testing.T) {
 	t.Parallel()
-	good := config.Config{DatabaseURL: "postgres://x", URL: "https://api.example.com", SecretKey: "0123456789abcdef0123456789abcdef"}
+	good := config.Config{DatabaseURL: "postgres://x", URL: "https://api.example.com", SecretKey: "a secret key for tests, longer than 32 bytes"}
 	if got := good.ServeErrors(); len(got) != 0 {
 		t.Errorf("a complete configuration lacks %v", got)
 	}

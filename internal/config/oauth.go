@@ -12,7 +12,7 @@ type OAuth struct {
 	GitHubClientSecret string   `env:"WAYPOST_OAUTH_GITHUB_CLIENT_SECRET" help:"The client's secret there"`
 	GitHubURL          string   `env:"WAYPOST_OAUTH_GITHUB_URL" flag:"oauth-github-url" for:"server" envDefault:"https://github.com" help:"GitHub's site, or that of an Enterprise Server"`
 	GitHubAPIURL       string   `env:"WAYPOST_OAUTH_GITHUB_API_URL" flag:"oauth-github-api-url" for:"server" envDefault:"https://api.github.com" help:"GitHub's API, or that of an Enterprise Server (its site with /api/v3)"`
-	ReturnURLs         []string `env:"WAYPOST_OAUTH_RETURN_URLS" flag:"oauth-return-urls" for:"server" help:"Addresses, separated by commas, that a sign-in may return to with a one-time code; they must match exactly"`
+	ReturnURLs         []string `env:"WAYPOST_OAUTH_RETURN_URLS" flag:"oauth-return-urls" for:"server" help:"Addresses, separated by commas, that a sign-in may return to with a one-time code; they must match exactly, except that http://127.0.0.1 and http://[::1] without a port stand for every port of a desktop application"`
 }
 
 func (o OAuth) validate() error {

@@ -140,6 +140,7 @@ func readsDrafts(ctx context.Context) bool {
 // behind it while it is taken. It returns ErrSlugTaken for one that is given, or a
 // validation fault keyed by field.
 func (s *Service) CreateBlog(ctx context.Context, n NewBlog) (Blog, error) {
+	n.Title = text.Trim(n.Title)
 	if err := n.validate(); err != nil {
 		return Blog{}, err
 	}
@@ -225,6 +226,7 @@ func (s *Service) FindBlog(ctx context.Context, name string) (Blog, error) {
 // UpdateBlog changes a blog, which it finds by id or slug. It returns ErrNoBlog,
 // ErrSlugTaken, or a validation fault keyed by field.
 func (s *Service) UpdateBlog(ctx context.Context, name string, c BlogChange) (Blog, error) {
+	c.Title = trimmed(c.Title)
 	if err := c.validate(); err != nil {
 		return Blog{}, err
 	}

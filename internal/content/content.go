@@ -15,6 +15,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Options configure New. DB is mandatory.
@@ -95,11 +96,20 @@ func or[T any](changed *T, right T) T {
 	return *changed
 }
 
-// distinct drops repetitions and keeps the order; its result is never nil.
+// trimmed is a change of a name or title, without white space around it.
+func trimmed(s *string) *string {
+	if s == nil {
+		return nil
+	}
+	return new(text.Trim(*s))
+}
+
+// distinct drops repetitions and white space around tags, and keeps the order; its result
+// is never nil.
 func distinct(tags []string) []string {
 	out := make([]string, 0, len(tags))
 	for _, tag := range tags {
-		if !slices.Contains(out, tag) {
+		if tag = text.Trim(tag); !slices.Contains(out, tag) {
 			out = append(out, tag)
 		}
 	}

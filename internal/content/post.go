@@ -64,7 +64,8 @@ func (n NewPost) validate() error {
 	p.check("body", text.Within(n.Body, 1, MaxBody), fmt.Sprintf("Needs 1 to %d characters.", MaxBody))
 	p.check("tags", len(n.Tags) <= MaxTags, fmt.Sprintf("Must have at most %d tags.", MaxTags))
 	for i, tag := range n.Tags {
-		p.check(fmt.Sprintf("tags[%d]", i), text.Within(tag, 1, MaxTag), fmt.Sprintf("Needs 1 to %d characters.", MaxTag))
+		p.check(fmt.Sprintf("tags[%d]", i), text.Within(text.Trim(tag), 1, MaxTag), fmt.Sprintf("Needs 1 to %d characters.", MaxTag))
+		p.check(fmt.Sprintf("tags[%d]", i), text.IsLine(tag), text.LineRule)
 	}
 	return p.fault()
 }
@@ -110,6 +111,7 @@ func (s *Service) ListPosts(ctx context.Context, f PostFilter) (page.Page[Post],
 // CreatePost stores a post; a tag that is given twice is kept once. It returns a
 // validation fault whose details are keyed by field.
 func (s *Service) CreatePost(ctx context.Context, n NewPost) (Post, error) {
+	n.Title = text.Trim(n.Title)
 	if err := n.validate(); err != nil {
 		return Post{}, err
 	}
@@ -136,6 +138,7 @@ func (s *Service) FindPost(ctx context.Context, id int64) (Post, error) {
 // UpdatePost changes a post for its author, an EDITOR or an ADMIN. It returns
 // ErrNoPost, ErrNotAuthor, or a validation fault keyed by field.
 func (s *Service) UpdatePost(ctx context.Context, id int64, c PostChange) (Post, error) {
+	c.Title = trimmed(c.Title)
 	if err := c.validate(); err != nil {
 		return Post{}, err
 	}

@@ -6,11 +6,8 @@ package httpedge
 import (
 	"context"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"sync"
-
-	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/text"
@@ -62,12 +59,14 @@ func identify(newID func() string) func(http.Handler) http.Handler {
 
 // anonymous puts a principal into the context that knows only the client's
 // address and the request id; the guard replaces it once somebody is known.
-func anonymous(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := r.Context()
-		p := identity.Principal{Kind: identity.KindAnonymous, Address: clientAddress(r), UserAgent: userAgent(r), RequestID: RequestID(ctx)}
-		next.ServeHTTP(w, r.WithContext(identity.NewContext(ctx, p)))
-	})
+func anonymous(c *clients) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx := r.Context()
+			p := identity.Principal{Kind: identity.KindAnonymous, Address: c.address(r), UserAgent: userAgent(r), RequestID: RequestID(ctx)}
+			next.ServeHTTP(w, r.WithContext(identity.NewContext(ctx, p)))
+		})
+	}
 }
 
 // userAgent is the client's own word, fit to be stored.
@@ -77,17 +76,4 @@ func userAgent(r *http.Request) string {
 		s = s[:identity.MaxUserAgent]
 	}
 	return text.MakeStorable(s, "")
-}
-
-// clientAddress is what the trusted proxies say, else the peer's own address.
-// A proxy header that can't be parsed counts as no header.
-func clientAddress(r *http.Request) netip.Addr {
-	if a := middleware.GetClientIPAddr(r.Context()); a.IsValid() {
-		return a
-	}
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return peer.Addr().Unmap().WithZone("")
 }

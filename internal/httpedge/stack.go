@@ -68,14 +68,7 @@ func Use(r chi.Router, o Options) error {
 		return err
 	}
 	r.Use(identify(o.NewRequestID), observe(o))
-	if len(o.TrustedProxies) > 0 {
-		prefixes := make([]string, len(o.TrustedProxies))
-		for i, p := range o.TrustedProxies {
-			prefixes[i] = p.String()
-		}
-		r.Use(middleware.ClientIPFromXFF(prefixes...))
-	}
-	r.Use(anonymous, secure(o.HTTPS), compress, recoverPanics(o.Logger), limitTime(o.Timeout), middleware.GetHead)
+	r.Use(anonymous(&clients{trusted: o.TrustedProxies, logger: o.Logger}), secure(o.HTTPS), compress, recoverPanics(o.Logger), limitTime(o.Timeout), middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) { WriteError(w, r, errNoRoute) })
 	r.MethodNotAllowed(methodNotAllowed(r))
 	return nil

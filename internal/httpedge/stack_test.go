@@ -26,7 +26,7 @@ import (
 const secretText = "pq: password authentication failed for user root"
 
 // router serves one path per way in which a request can end.
-func router(t *testing.T, log io.Writer, o httpedge.Options) http.Handler {
+func router(t testing.TB, log io.Writer, o httpedge.Options) http.Handler {
 	t.Helper()
 	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
 	r := chi.NewRouter()

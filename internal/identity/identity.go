@@ -58,6 +58,8 @@ type Principal struct {
 	// than Scopes say.
 	TokenID int64
 	Scopes  Scopes
+	// Service says that the account is a service account, which is no person's.
+	Service bool
 	// MustEnroll says that the account may do nothing but set up two-factor
 	// authentication, which its role needs.
 	MustEnroll bool

@@ -23,6 +23,8 @@ func shown(kind mail.Kind) mail.Message {
 	switch kind {
 	case mail.VerifyEmail:
 		m.Link, m.Code = base+"/account/verify-email?token="+code, code
+	case mail.ConfirmEmail, mail.UndoEmail:
+		m.Link, m.Code = base+"/account/confirm-email?token="+code, code
 	case mail.ResetPassword, mail.SetPassword:
 		m.Link, m.Code = base+"/account/reset-password?token="+code, code
 	case mail.TwoFactorChanged:
@@ -35,7 +37,7 @@ func shown(kind mail.Kind) mail.Message {
 	case mail.AlertKind:
 		m.Title, m.Detail = "The audit log is broken", "The audit log is broken at entry 4711 (row_hash). docs/audit.md says what to do."
 	}
-	if !kind.Linked() {
+	if kind.Tells() {
 		m.Facts = append(m.Facts, mail.Fact{Label: "When", Value: "2 January 2026, 15:04 UTC"},
 			mail.Fact{Label: "From", Value: "2001:db8:1234:5678:9abc:def0:1234:5678"}, mail.Fact{Label: "With", Value: "Firefox on Linux"})
 	}

@@ -94,7 +94,7 @@ func (c *Composer) Compose(m Message) (Content, error) {
 		Subject: presentableOr(l.subject, letters[m.Kind].subject), Host: c.host, Base: c.base,
 		Name: presentableOr(m.Name, "there"), Lead: l.lead, Facts: m.Facts, Otherwise: l.otherwise, Why: l.why,
 	}
-	if m.UserID != 0 {
+	if m.UserID != 0 && m.Kind != ConfirmEmail { // the account has another address yet
 		p.Account = m.To
 	}
 	if m.Kind.Linked() {

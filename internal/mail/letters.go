@@ -72,13 +72,35 @@ var letters = map[Kind]letter{
 		lead:      []string{"The e-mail address of your account was changed. You can't sign in with this address any more."},
 		otherwise: "If it was not you, tell the operator of this service at once.", why: whyAccount,
 	},
+	ConfirmEmail: {
+		subject: "Confirm your new e-mail address",
+		lead: []string{
+			"Somebody who is signed in to an account here, hopefully you, wants to use this address for that account.",
+			"Confirm it only if it was you: whoever asked keeps the account.",
+		},
+		button: "Use this address", expiry: "The link works once, for a day, for as long as you stay signed in where you asked.",
+		otherwise: "If it was not you, ignore this mail: nothing has changed.", why: whyRequested,
+	},
+	UndoEmail: {
+		subject: "Your e-mail address was changed",
+		lead:    []string{"The e-mail address of your account was changed. You can't sign in with this address any more."},
+		button:  "Take the change back", expiry: "The link works once, for seven days. It restores this address, ends all sessions and API tokens, and mails you a link to choose a new password.",
+		otherwise: "If it was you, there is nothing to do. If it was not you, use the link at once, and tell the operator of this service.", why: whyAccount,
+	},
+	EmailInUse: {
+		subject: "Your e-mail address has an account already",
+		lead: []string{
+			"Somebody who is signed in to another account here, hopefully you, wants to use this address for it. That can't be done, because this address belongs to an account already.",
+		},
+		otherwise: "If it was you, sign in with this address instead, or give that account another one first. If it was not you, ignore this mail: nothing has changed.", why: whyRequested,
+	},
 	TwoFactorChanged: {
 		subject: "Your two-factor settings were changed", otherwise: secureAccount, why: whyAccount,
 	},
 	TokenCreated: {
-		subject:   "A new API token for your account",
-		lead:      []string{"Whoever has an API token can use your account, within the token's scopes, until it expires or is revoked."},
-		otherwise: "If it was not you, revoke the token in your account, then ask for a new password and tell the operator of this service.", why: whyAccount,
+		subject:   "A new API token",
+		lead:      []string{"Whoever has an API token can use its account, within the token's scopes, until it expires or is revoked."},
+		otherwise: "If it was not you who created it, revoke the token, then ask for a new password and tell the operator of this service.", why: whyAccount,
 	},
 	IdentityChanged: {
 		subject: "Your ways to sign in were changed", otherwise: secureAccount, why: whyAccount,

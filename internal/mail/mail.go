@@ -54,6 +54,9 @@ const (
 	NewSignIn        Kind = "new_sign_in"
 	PasswordChanged  Kind = "password_changed"
 	EmailChanged     Kind = "email_changed"
+	ConfirmEmail     Kind = "confirm_email"
+	UndoEmail        Kind = "undo_email"
+	EmailInUse       Kind = "email_in_use"
 	TwoFactorChanged Kind = "two_factor_changed"
 	TokenCreated     Kind = "token_created"
 	IdentityChanged  Kind = "identity_changed"
@@ -62,7 +65,16 @@ const (
 )
 
 // Linked reports whether mails of that kind have a secret link.
-func (k Kind) Linked() bool { return k == VerifyEmail || k == ResetPassword || k == SetPassword }
+func (k Kind) Linked() bool {
+	switch k {
+	case VerifyEmail, ResetPassword, SetPassword, ConfirmEmail, UndoEmail:
+		return true
+	}
+	return false
+}
+
+// Tells reports whether mails of that kind tell what was done, and so by whom.
+func (k Kind) Tells() bool { return !k.Linked() || k == UndoEmail }
 
 // How many mails of one allowance an address gets, in the time before.
 const (
@@ -71,10 +83,13 @@ const (
 )
 
 // allowance names what mails of that kind use up. Whoever can have mails sent to
-// somebody, by asking for links, can't keep notices from them.
+// somebody, by asking for links, can't keep notices from them; and no number of notices
+// keeps the link from them that takes a theft back.
 func (k Kind) allowance() string {
 	switch {
-	case k.Linked():
+	case k == UndoEmail:
+		return "undo"
+	case k.Linked(), k == EmailInUse:
 		return "requested"
 	case k == AlertKind:
 		return "alerts"

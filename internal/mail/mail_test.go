@@ -48,7 +48,10 @@ func TestCase50EveryKindHasATextInWhichANameIsNoTemplate(t *testing.T) {
 			t.Errorf("%s: %s", kind, c.HTML)
 		}
 		for _, part := range []string{c.Text, c.HTML} {
-			for _, want := range []string{"ada@example.com", "waypost.example", "You get this mail", "Something happened.", "Firefox on Linux"} {
+			if named := strings.Contains(part, "Account: ada@example.com"); named != (kind != mail.ConfirmEmail) {
+				t.Errorf("%s says whose account it is about: %v", kind, named)
+			}
+			for _, want := range []string{"waypost.example", "You get this mail", "Something happened.", "Firefox on Linux"} {
 				if !strings.Contains(part, want) {
 					t.Errorf("%s says nothing of %q: %s", kind, want, part)
 				}
@@ -212,7 +215,7 @@ func TestTheLogShowsLinksOnlyToDevelopers(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if strings.Count(out.String(), "pl4nted") != map[bool]int{true: 3}[show] || strings.Count(out.String(), "ada@example.com") != len(mail.Kinds()) {
+		if strings.Count(out.String(), "pl4nted") != map[bool]int{true: 5}[show] || strings.Count(out.String(), "ada@example.com") != len(mail.Kinds()) {
 			t.Errorf("show %v: %s", show, out.String())
 		}
 	}

@@ -11,17 +11,23 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 )
 
-// Accounts is what the pages behind mailed links need. VerifyEmail and the checks
-// return account.ErrLinkInvalid; ResetPassword too, account.ErrBusy, and validation
-// faults keyed by password; the requests return throttle.ErrLimited and validation
-// faults keyed by email.
+// Accounts is what the pages behind mailed links need. What spends a link and the checks
+// return account.ErrLinkInvalid; ConfirmEmail also account.ErrEmailTaken;
+// VerifyEmail and ResetPassword also account.ErrBusy and validation faults keyed by
+// new_password and password, VerifyEmail account.ErrPasswordRequired,
+// account.ErrInvalidCredentials and throttle.ErrLimited; the requests return
+// throttle.ErrLimited and validation faults keyed by email.
 type Accounts interface {
 	CheckVerifyLink(ctx context.Context, secret string) error
-	VerifyEmail(ctx context.Context, secret string) error
+	VerifyEmail(ctx context.Context, v account.Verification) error
 	RequestVerification(ctx context.Context, email string) error
 	CheckResetLink(ctx context.Context, secret string) error
 	ResetPassword(ctx context.Context, secret, password string) error
 	RequestPasswordReset(ctx context.Context, email string) error
+	CheckConfirmEmailLink(ctx context.Context, secret string) error
+	ConfirmEmail(ctx context.Context, secret string) error
+	CheckUndoEmailLink(ctx context.Context, secret string) error
+	UndoEmail(ctx context.Context, secret string) error
 }
 
 // link is a page behind a mailed link. Opening it spends nothing, for mail scanners
@@ -31,15 +37,15 @@ type link struct {
 	path string
 	view string
 	// another is what a link for the same end is called, on the page of one that is
-	// spent.
-	another string
+	// spent; "" where no form can ask for one, and instead is what to do then.
+	another, instead string
 	// spends and requests name the operations that spend and request do, as the API
 	// calls them.
 	spends, requests string
 
 	check   func(ctx context.Context, secret string) error
 	spend   func(ctx context.Context, secret string, r *http.Request) error
-	request func(ctx context.Context, email string) error
+	request func(ctx context.Context, email string) error // nil without another
 }
 
 // linkPage is what a link's views show.
@@ -48,21 +54,25 @@ type linkPage struct {
 	// forms also work behind a proxy that adds a path.
 	Path    string
 	Another string
+	Instead string
 	Secret  string
 	Problem string // what to mend, "" for nothing
 	Done    bool
 }
 
-func (l link) page() linkPage { return linkPage{Path: path.Base(l.path), Another: l.another} }
+func (l link) page() linkPage {
+	return linkPage{Path: path.Base(l.path), Another: l.another, Instead: l.instead}
+}
 
 // againSuffix is below a link's path where another one is asked for.
 const againSuffix = "/again"
 
 var (
-	errForeign  = fault.New(fault.Forbidden, fault.CodeForbidden, "This form was sent from another site. Open the link in your mail, and send it from there.")
-	errForm     = fault.New(fault.Malformed, "invalid_form", "The form did not arrive completely. Send it again.")
-	errTooMuch  = fault.New(fault.TooLarge, fault.CodePayloadTooLarge, "The form's data is too large.")
-	errMismatch = fault.New(fault.Invalid, fault.CodeValidation, "The two passwords differ. Type the same one twice.")
+	errForeign    = fault.New(fault.Forbidden, fault.CodeForbidden, "This form was sent from another site. Open the link in your mail, and send it from there.")
+	errForm       = fault.New(fault.Malformed, "invalid_form", "The form did not arrive completely. Send it again.")
+	errTooMuch    = fault.New(fault.TooLarge, fault.CodePayloadTooLarge, "The form's data is too large.")
+	errNoPassword = fault.New(fault.Forbidden, account.ErrPasswordRequired.Code, "Type the password that you chose for the account, or a new one below.")
+	errMismatch   = fault.New(fault.Invalid, fault.CodeValidation, "The two passwords differ. Type the same one twice.")
 )
 
 // Account are the pages behind mailed links.
@@ -72,8 +82,10 @@ func Account(a Accounts) Group {
 		for _, l := range links(a) {
 			list = append(list,
 				Endpoint{http.MethodGet, l.path, p.open(l)},
-				Endpoint{http.MethodPost, l.path, p.spend(l)},
-				Endpoint{http.MethodPost, l.path + againSuffix, p.again(l)})
+				Endpoint{http.MethodPost, l.path, p.spend(l)})
+			if l.request != nil {
+				list = append(list, Endpoint{http.MethodPost, l.path + againSuffix, p.again(l)})
+			}
 		}
 		return list
 	}
@@ -81,12 +93,21 @@ func Account(a Accounts) Group {
 
 func links(a Accounts) []link {
 	return []link{
+		confirmLink(a), undoLink(a),
 		{
 			path: account.VerifyEmailPath, view: "verify", another: "a new link to confirm your address",
 			spends: "verify-email", requests: "resend-verification-mail",
 			check: a.CheckVerifyLink, request: a.RequestVerification,
-			spend: func(ctx context.Context, secret string, _ *http.Request) error {
-				return a.VerifyEmail(ctx, secret)
+			spend: func(ctx context.Context, secret string, r *http.Request) error {
+				v := account.Verification{Secret: secret, Password: r.PostForm.Get("password"), NewPassword: r.PostForm.Get("new_password")}
+				if v.NewPassword != r.PostForm.Get("again") {
+					return errMismatch
+				}
+				err := a.VerifyEmail(ctx, v)
+				if errors.Is(err, account.ErrPasswordRequired) {
+					err = errNoPassword.Because(err)
+				}
+				return err
 			},
 		},
 		{
@@ -101,6 +122,22 @@ func links(a Accounts) []link {
 				return a.ResetPassword(ctx, secret, password)
 			},
 		},
+	}
+}
+
+func confirmLink(a Accounts) link {
+	return link{
+		path: account.ConfirmEmailPath, view: "confirm", spends: "confirm-email-change", check: a.CheckConfirmEmailLink,
+		instead: "If not, ask for the change again in the application that you use, and stay signed in there until you have opened the link.",
+		spend:   func(ctx context.Context, secret string, _ *http.Request) error { return a.ConfirmEmail(ctx, secret) },
+	}
+}
+
+func undoLink(a Accounts) link {
+	return link{
+		path: account.UndoEmailPath, view: "undo", spends: "undo-email-change", check: a.CheckUndoEmailLink,
+		instead: "If not, tell the operator of this service.",
+		spend:   func(ctx context.Context, secret string, _ *http.Request) error { return a.UndoEmail(ctx, secret) },
 	}
 }
 

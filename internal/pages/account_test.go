@@ -19,6 +19,7 @@ import (
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/account"
 	"github.com/waypost/waypost/internal/httpedge"
+	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/mail/mailtest"
 	"github.com/waypost/waypost/internal/pages"
@@ -42,10 +43,10 @@ type site struct {
 }
 
 // jobs keeps what was inserted, for tests to work.
-type jobs struct{ list []account.LinkJob }
+type jobs struct{ list []queue.Job }
 
 func (j *jobs) Insert(_ context.Context, _ pgx.Tx, job queue.Job) error {
-	j.list = append(j.list, job.(account.LinkJob))
+	j.list = append(j.list, job)
 	return nil
 }
 
@@ -82,17 +83,29 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// mailed is the path and query of the last link of that kind to an address.
+// mailed is the path and query of the last link of that kind to ada.
 func (s *site) mailed(t *testing.T, kind mail.Kind) string {
 	t.Helper()
+	return s.mailedTo(t, kind, ada)
+}
+
+func (s *site) mailedTo(t *testing.T, kind mail.Kind, to string) string {
+	t.Helper()
 	for len(s.jobs.list) > 0 {
-		if err := s.accounts.MailLink(t.Context(), s.jobs.list[0]); err != nil {
+		var err error
+		switch job := s.jobs.list[0].(type) {
+		case account.LinkJob:
+			err = s.accounts.MailLink(t.Context(), job)
+		case account.EmailChangeJob:
+			err = s.accounts.MailEmailChange(t.Context(), job)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		s.jobs.list = s.jobs.list[1:]
 	}
 	link := ""
-	for _, m := range s.mail.Sent(ada) {
+	for _, m := range s.mail.Sent(to) {
 		if m.Kind == kind {
 			link = m.Link
 		}
@@ -136,15 +149,21 @@ var (
 	hiddenFields = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
 )
 
-// submit sends the page's one form as a browser would, with what was typed.
+// submit sends the page's first form as a browser would, with what was typed.
 func (s *site) submit(t *testing.T, p page, typed map[string]string) page {
 	t.Helper()
-	action := formAction.FindStringSubmatch(p.body)
+	return s.submitForm(t, p, p.body, typed)
+}
+
+// submitForm sends the first form of a part of the page.
+func (s *site) submitForm(t *testing.T, p page, part string, typed map[string]string) page {
+	t.Helper()
+	action := formAction.FindStringSubmatch(part)
 	if action == nil {
 		t.Fatalf("%d, no form in %s", p.status, p.body)
 	}
 	form := url.Values{}
-	for _, f := range hiddenFields.FindAllStringSubmatch(p.body, -1) {
+	for _, f := range hiddenFields.FindAllStringSubmatch(part, -1) {
 		form.Set(f[1], html.UnescapeString(f[2]))
 	}
 	for name, value := range typed {
@@ -176,12 +195,77 @@ func TestAVerificationLinkIsSpentByItsButtonAlone(t *testing.T) {
 		t.Fatalf("opening it verified %+v, %v", u, err)
 	}
 	open := s.get(t, link)
-	s.submit(t, open, nil).wants(t, "the button", 200, "Your address is confirmed")
+	s.submit(t, open, nil).wants(t, "no password", 403, "Type the password")
+	wrong := s.submit(t, open, map[string]string{"password": "not the password"})
+	wrong.wants(t, "a wrong password", 401, "password is wrong")
+	s.submit(t, wrong, map[string]string{"password": password}).wants(t, "the button", 200, "Your address is confirmed")
 	if u, err := s.accounts.FindByEmail(t.Context(), ada); err != nil || !u.EmailVerified {
 		t.Errorf("the button left %+v, %v", u, err)
 	}
 	s.submit(t, open, nil).wants(t, "the button again", 400, "no longer works")
 	s.get(t, link).wants(t, "open again", 400, "no longer works")
+}
+
+func TestTheOwnerOfAnAddressMakesTheAccountTheirs(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	stranger, err := s.accounts.SignIn(t.Context(), ada, password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := s.get(t, s.mailed(t, mail.VerifyEmail))
+	_, second, _ := strings.Cut(open.body, "<h2>")
+	type typed = map[string]string
+	s.submitForm(t, open, second, typed{"new_password": "a newer battery staple", "again": "another"}).wants(t, "two passwords", 422, "The two passwords differ")
+	s.submitForm(t, open, second, typed{"new_password": "password1", "again": "password1"}).wants(t, "a common one", 422, "The new password: Is one that attackers try first")
+	s.submitForm(t, open, second, typed{"new_password": "a newer battery staple", "again": "a newer battery staple"}).wants(t, "the form", 200, "Your address is confirmed")
+	if _, err := s.accounts.Authenticate(t.Context(), stranger.AccessToken); !errors.Is(err, account.ErrSessionRevoked) {
+		t.Errorf("the stranger's session: %v", err)
+	}
+	if _, err := s.accounts.SignIn(t.Context(), ada, "a newer battery staple"); err != nil {
+		t.Errorf("the new password: %v", err)
+	}
+}
+
+func TestAChangeOfTheAddressIsConfirmedAndTakenBackByButtons(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	if err := s.accounts.Vouch(t.Context(), ada); err != nil {
+		t.Fatal(err)
+	}
+	in, err := s.accounts.SignIn(t.Context(), ada, password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.accounts.Authenticate(t.Context(), in.AccessToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.accounts.RequestEmailChange(identity.NewContext(t.Context(), p), "ada@example.org"); err != nil {
+		t.Fatal(err)
+	}
+	change := func(link, button, done string) {
+		t.Helper()
+		for range 2 {
+			s.get(t, link).wants(t, "open", 200, button)
+		}
+		open := s.get(t, link)
+		s.submit(t, open, nil).wants(t, "the button", 200, done)
+		again := s.submit(t, open, nil)
+		again.wants(t, "the button again", 400, "no longer works")
+		if strings.Contains(again.body, "<form") {
+			t.Errorf("a form that asks for another link: %s", again.body)
+		}
+	}
+	change(s.mailedTo(t, mail.ConfirmEmail, "ada@example.org"), "Use this address", "Your address is changed")
+	if u, err := s.accounts.FindByID(t.Context(), p.UserID); err != nil || u.Email != "ada@example.org" {
+		t.Errorf("confirmed: %+v, %v", u, err)
+	}
+	change(s.mailed(t, mail.UndoEmail), "Take the change back", "The change is taken back")
+	if u, err := s.accounts.FindByID(t.Context(), p.UserID); err != nil || u.Email != ada {
+		t.Errorf("taken back: %+v, %v", u, err)
+	}
+	s.get(t, s.mailed(t, mail.ResetPassword)).wants(t, "the link to choose a password", 200, "Set the password")
 }
 
 func TestAResetLinkSetsThePasswordThatWasTypedTwice(t *testing.T) {
@@ -285,7 +369,7 @@ func TestWhatIsNoFormOfTheseIsRefusedInPlainWords(t *testing.T) {
 	if hostile.status != 400 || strings.Contains(hostile.body, "<script") {
 		t.Errorf("%d %s", hostile.status, hostile.body)
 	}
-	post(form).wants(t, "after all that", 200, "Your address is confirmed")
+	post(form+"&password="+url.QueryEscape(password)).wants(t, "after all that", 200, "Your address is confirmed")
 }
 
 func TestTooManyRequestsForLinksAreToldWhenToReturn(t *testing.T) {

@@ -70,7 +70,7 @@ func TestThePagesAreStyledAndFitEveryWidth(t *testing.T) {
 	if err := chromedp.Do(ctx, chromedp.Navigate(server.URL+s.mailed(t, mail.VerifyEmail))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.querySelector("button").click(), true`)); err != nil {
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.querySelector("#password").value = "`+password+`", document.querySelector("button").click(), true`)); err != nil {
 		t.Fatal(err)
 	}
 	text := ""

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,6 +88,8 @@ type Outcome struct {
 type Shown struct {
 	View string
 	Data any
+	// Status is that of the answer; 0 for 200.
+	Status int
 }
 
 // Titled is data that knows its page's title.
@@ -163,8 +166,12 @@ func (d *desk) admit(next http.HandlerFunc) http.Handler {
 			return
 		}
 		edge := identity.FromContext(r.Context())
-		p, user, err := d.o.Visits.AuthenticateVisit(r.Context(), d.cookieOf(r))
+		p, user, err := d.o.Visits.AuthenticateVisit(r.Context(), d.cookieOf(r), !renews(r))
 		switch {
+		case errors.Is(err, account.ErrSessionRevoked) && renews(r):
+			w.Header().Set("HX-Refresh", "true") // the page loads anew, and leads to the sign-in
+			w.WriteHeader(http.StatusNoContent)
+			return
 		case errors.Is(err, account.ErrSessionRevoked):
 			d.forget(w)
 			http.Redirect(w, r, signInPath(r), http.StatusSeeOther)
@@ -187,6 +194,9 @@ func (d *desk) admit(next http.HandlerFunc) http.Handler {
 		}
 	})
 }
+
+// renews reports whether a page renews itself, by htmx: nobody needs to be looking.
+func renews(r *http.Request) bool { return r.Header.Get("HX-Request") != "" }
 
 // signInPath is where somebody without a session goes first, and then comes back.
 // After a form that is where it stood: what it would have done is not done by a GET.
@@ -252,7 +262,7 @@ func (d *desk) act(s Section, screen Screen, a Act) http.HandlerFunc {
 			return
 		}
 		if done.Show != nil {
-			d.render(w, http.StatusOK, done.Show.View, d.view(r, s, screen.Title, done.Show.Data))
+			d.render(w, cmp.Or(done.Show.Status, http.StatusOK), done.Show.View, d.view(r, s, screen.Title, done.Show.Data))
 			return
 		}
 		to := strings.TrimSuffix(r.URL.Path, "/"+a.Name)

@@ -211,4 +211,4 @@ func failed(w http.ResponseWriter, r *http.Request, err error) (int, string) {
 }
 
 // labels are what the forms call their fields.
-var labels = map[string]string{"password": "The password", "email": "The address"}
+var labels = map[string]string{"password": "The password", "new_password": "The new password", "email": "The address"}

@@ -127,6 +127,9 @@ func with(r *http.Request, name, value string) string {
 	return address(r.URL.Path, q)
 }
 
+// cursor is where a list goes on.
+func cursor(position any) string { return page.Encode(position) }
+
 func address(path string, q url.Values) string {
 	if len(q) == 0 {
 		return path

@@ -18,7 +18,7 @@ import (
 type Visits interface {
 	OpenVisit(ctx context.Context, email, password string) (account.Visit, error)
 	OpenVisitWithCode(ctx context.Context, challenge, code string) (account.Visit, error)
-	AuthenticateVisit(ctx context.Context, secret string) (identity.Principal, account.User, error)
+	AuthenticateVisit(ctx context.Context, secret string, looking bool) (identity.Principal, account.User, error)
 	SignOut(ctx context.Context) error
 }
 
@@ -120,7 +120,7 @@ func (d *desk) admitAnybody(next http.HandlerFunc) http.Handler {
 			d.fail(w, r, errCrossed.Because(err))
 			return
 		}
-		p, _, err := d.o.Visits.AuthenticateVisit(r.Context(), d.cookieOf(r))
+		p, _, err := d.o.Visits.AuthenticateVisit(r.Context(), d.cookieOf(r), true)
 		if errors.Is(err, account.ErrSessionRevoked) {
 			d.forget(w)
 			http.Redirect(w, r, DeskPath+"/sign-in", http.StatusSeeOther)

@@ -3,7 +3,6 @@ package site
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,6 +12,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // DefaultGrace is how long a rotated key still works unless told otherwise.
@@ -47,7 +47,7 @@ type Key struct {
 // CreateKey makes a secret key and returns it with its secret, which is shown
 // this once and not stored. It returns ErrNoSite, or a fault of kind Invalid.
 func (s *Service) CreateKey(ctx context.Context, siteID uuid.UUID, name string, scope Scope) (Key, string, error) {
-	name = strings.TrimSpace(name)
+	name = text.Trim(name)
 	details := map[string]string{}
 	if !validName(name) {
 		details["name"] = nameRule

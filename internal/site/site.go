@@ -90,7 +90,7 @@ type newSite struct {
 
 func parseNew(name, domain, timezone string) (newSite, error) {
 	details := map[string]string{}
-	n := newSite{name: strings.TrimSpace(name)}
+	n := newSite{name: text.Trim(name)}
 	if !validName(n.name) {
 		details["name"] = nameRule
 	}

@@ -2,7 +2,6 @@ package site
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +11,7 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/text"
 )
 
 // Change is what shall be different about a site; nil leaves a field as it is.
@@ -54,7 +54,7 @@ func (c Change) apply(old dbsqlc.Site) (dbsqlc.UpdateSiteParams, *time.Location,
 	p := dbsqlc.UpdateSiteParams{ID: old.ID, Name: old.Name, Domain: old.Domain, Timezone: old.Timezone}
 	details := map[string]string{}
 	if c.Name != nil {
-		if p.Name = strings.TrimSpace(*c.Name); !validName(p.Name) {
+		if p.Name = text.Trim(*c.Name); !validName(p.Name) {
 			details["name"] = nameRule
 		}
 	}

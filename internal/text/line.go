@@ -29,6 +29,12 @@ func IsLine(s string) bool { return strings.IndexFunc(s, refused) < 0 }
 // Blank reports whether s has nothing but white space.
 func Blank(s string) bool { return strings.TrimSpace(s) == "" }
 
+// Trim returns s without white space around it, of the kind that IsLine takes: what it
+// refuses stays, and is refused.
+func Trim(s string) string {
+	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) && !refused(r) })
+}
+
 func refused(r rune) bool {
 	switch {
 	case unicode.IsControl(r), r >= 0x2028 && r <= 0x202E, r >= 0x2066 && r <= 0x2069, r == 0x200B, r == 0xFEFF:

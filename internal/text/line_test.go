@@ -57,3 +57,15 @@ func TestTheClassesHoldNoRawCharacters(t *testing.T) {
 		t.Errorf("at %d", raw)
 	}
 }
+
+func TestTrimTakesNothingAwayThatIsToBeRefused(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"": "", "  ": "", " Ada ": "Ada", "\u00a0\u3000Ada King\u2009": "Ada King", "Ada": "Ada",
+		"Ada\n": "Ada\n", " \tAda": "\tAda", "Ada\u0085 ": "Ada\u0085", "\u2028Ada": "\u2028Ada", "\u200bAda": "\u200bAda", "علی\u200c": "علی\u200c",
+	} {
+		if got := text.Trim(s); got != want {
+			t.Errorf("%+q became %+q, want %+q", s, got, want)
+		}
+	}
+}

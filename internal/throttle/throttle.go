@@ -74,61 +74,61 @@ func New(o Options) (*Service, error) {
 
 // Check returns ErrLimited when any of keys is at its limit. It counts nothing.
 func (s *Service) Check(ctx context.Context, keys ...Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	limits := make(map[[2]string]Limit, len(keys))
+	names, subjects := make([]string, len(keys)), make([]string, len(keys))
+	for i, k := range keys {
+		names[i], subjects[i] = k.Limit.Name, k.Subject
+		limits[[2]string{k.Limit.Name, k.Subject}] = k.Limit
+	}
 	now := s.now()
+	rows, err := s.queries.FindThrottles(ctx, s.db.Direct(), names, subjects)
+	if err != nil {
+		return db.Translate(err)
+	}
 	var longest time.Duration
-	for _, k := range keys {
-		row, err := s.queries.FindThrottle(ctx, s.db.Direct(), k.Limit.Name, k.Subject)
-		if errors.Is(err, pgx.ErrNoRows) {
-			continue
-		}
-		if err != nil {
-			return db.Translate(err)
-		}
-		longest = max(longest, k.Limit.remaining(row, now))
+	for _, row := range rows {
+		longest = max(longest, limits[[2]string{row.Name, row.Subject}].remaining(row, now))
 	}
 	return limited(longest)
 }
 
-// Count counts one for each of keys. It returns ErrLimited, and counts nothing
-// for that key, when one was at its limit already; the one that reaches the limit
-// is still allowed.
+// Count counts one for each of keys. It returns ErrLimited, and counts nothing, when
+// one of them was at its limit already: what is refused must not use up a wider limit
+// that others share. The one that reaches a limit is still allowed.
 func (s *Service) Count(ctx context.Context, keys ...Key) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	var refused error // outlives the transaction, which must commit all the same
-	err := s.db.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		err := s.CountTx(ctx, tx, keys...)
-		if errors.Is(err, ErrLimited) {
-			refused, err = err, nil
-		}
-		return err
+	return s.db.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		return s.CountTx(ctx, tx, keys...)
 	})
-	if err != nil {
-		return err
-	}
-	return refused
 }
 
 // CountTx is Count in a transaction of the caller's: what is counted is undone
 // with it. It locks the keys until then.
 func (s *Service) CountTx(ctx context.Context, tx pgx.Tx, keys ...Key) error {
-	now := s.now()
+	now, keys := s.now(), inOrder(keys)
+	rows := make([]dbsqlc.Throttle, len(keys))
 	var longest time.Duration
-	for _, k := range inOrder(keys) {
-		row, err := s.queries.LockThrottle(ctx, tx, k.Limit.Name, k.Subject, now)
-		if err != nil {
+	for i, k := range keys {
+		var err error
+		if rows[i], err = s.queries.LockThrottle(ctx, tx, k.Limit.Name, k.Subject, now); err != nil {
 			return err
 		}
-		if left := k.Limit.remaining(row, now); left > 0 {
-			longest = max(longest, left)
-			continue
-		}
-		if err := s.queries.SetThrottle(ctx, tx, k.next(row, now)); err != nil {
+		longest = max(longest, k.Limit.remaining(rows[i], now))
+	}
+	if longest > 0 {
+		return limited(longest)
+	}
+	for i, k := range keys {
+		if err := s.queries.SetThrottle(ctx, tx, k.next(rows[i], now)); err != nil {
 			return err
 		}
 	}
-	return limited(longest)
+	return nil
 }
 
 // Pass forgets what was counted for keys, unless one is at its limit now, which
@@ -163,6 +163,13 @@ func (s *Service) Forgive(ctx context.Context, tx pgx.Tx, keys ...Key) error {
 		}
 	}
 	return nil
+}
+
+// ForgiveAll forgives every subject of a limit that begins with prefix, whose last
+// byte is less than 0xff.
+func (s *Service) ForgiveAll(ctx context.Context, tx pgx.Tx, l Limit, prefix string) error {
+	last := len(prefix) - 1
+	return s.queries.ForgiveThrottles(ctx, tx, l.Name, prefix, prefix[:last]+string(rune(prefix[last]+1)))
 }
 
 // Sweep deletes counts that mean nothing any more and returns how many.

@@ -173,6 +173,61 @@ func TestForgivingLiftsABlockAndPassingDoesNot(t *testing.T) {
 	}
 }
 
+// A neighbour who is refused all the time must not close the limit that both share.
+func TestWhatIsRefusedUsesUpNoOtherLimit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	own, shared := throttle.Key{Limit: window, Subject: "own"}, throttle.Key{Limit: throttle.Limit{Name: "wide", Max: 6, Window: time.Hour}, Subject: "shared"}
+	for range 3 {
+		if err := f.Count(t.Context(), own, shared); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 10 {
+		if wait(t, f.Count(t.Context(), own, shared)) != time.Hour {
+			t.Fatal("it went on")
+		}
+	}
+	neighbour := throttle.Key{Limit: window, Subject: "neighbour"}
+	for range 3 {
+		if err := f.Count(t.Context(), neighbour, shared); err != nil {
+			t.Fatalf("the neighbour: %v", err)
+		}
+	}
+	if wait(t, f.Count(t.Context(), throttle.Key{Limit: window, Subject: "another"}, shared)) != time.Hour {
+		t.Error("the shared limit did not hold")
+	}
+	var rows int
+	if err := f.db.Direct().QueryRow(t.Context(), `select count(*) from throttles`).Scan(&rows); err != nil || rows != 3 {
+		t.Errorf("%d rows (%v), want those of what was counted", rows, err)
+	}
+}
+
+func TestAllSubjectsThatBeginAlikeAreForgiven(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	subjects := []string{"ab@1.2.3.4", "ab@2001:db8::/64", "ab@", "ab@\U0010ffff", "ab", "abA1.2.3.4", "ab?", "AB@1.2.3.4", "\u00e4b@1.2.3.4"}
+	var keys []throttle.Key
+	for _, s := range subjects {
+		keys = append(keys, throttle.Key{Limit: streak, Subject: s}, throttle.Key{Limit: window, Subject: s})
+	}
+	for range 3 {
+		if err := f.Count(t.Context(), keys...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := f.db.InTx(t.Context(), identity.System("test"), func(ctx context.Context, tx pgx.Tx) error { return f.ForgiveAll(ctx, tx, streak, "ab@") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, k := range keys {
+		forgiven := k.Limit.Name == streak.Name && i < 8
+		if limited := f.Check(t.Context(), k) != nil; limited == forgiven {
+			t.Errorf("%s of %q: limited %v", k.Limit.Name, k.Subject, limited)
+		}
+	}
+}
+
 func TestTheSweepForgetsWhatMeansNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -33,6 +33,9 @@ const (
 	// reloadAtMost how often unknown key ids make it look.
 	reloadEvery  = time.Minute
 	reloadAtMost = 5 * time.Second
+	// reloadWithin bounds one look. It is shorter than reloadAtMost, so that those who
+	// wait for a look that fails make none of their own.
+	reloadWithin = 3 * time.Second
 )
 
 // Rotate replaces the signing key once it is older than KeyLifetime and returns
@@ -137,7 +140,8 @@ func (s *Service) verifier(ctx context.Context, kid string) *ecdsa.PublicKey {
 }
 
 // reload reads the keys unless that was tried less than atMost ago. A failure
-// leaves the keys as they are.
+// leaves the keys as they are. The end of ctx ends nothing: everybody needs the keys, and
+// a client that hangs up in time would otherwise keep this instance from new ones.
 func (s *Service) reload(ctx context.Context, atMost time.Duration) {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -146,6 +150,8 @@ func (s *Service) reload(ctx context.Context, atMost time.Duration) {
 		return
 	}
 	s.triedAt = now
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reloadWithin)
+	defer cancel()
 	if ring, err := openKeyring(ctx, s.o); err == nil {
 		s.keys.Store(ring)
 	}

@@ -1,6 +1,7 @@
 package token_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -177,5 +178,27 @@ func TestKeysSurviveTheLossOfTheDatabase(t *testing.T) {
 	c.wait(time.Hour)
 	if _, err := s.VerifyAccess(t.Context(), issue(t, s, someClaims())); err != nil {
 		t.Error(err)
+	}
+}
+
+// Whoever hangs up while the keys are read keeps nobody from new ones: reading them is
+// tried at most every few seconds, and it would be the next one who hangs up that tries.
+func TestARequestThatIsCancelledKeepsNoInstanceOnOldKeys(t *testing.T) {
+	t.Parallel()
+	d, c := dbtest.New(t), &movingClock{now: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)}
+	one, other := newClocked(t, d, c), newClocked(t, d, c)
+	old := issue(t, one, someClaims())
+	if err := one.Replace(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.wait(time.Minute)
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	other.RefreshKeys(gone)
+	if _, err := other.VerifyAccess(t.Context(), old); !errors.Is(err, token.ErrInvalid) {
+		t.Errorf("a token of a replaced key: %v, want ErrInvalid", err)
+	}
+	if _, err := other.VerifyAccess(t.Context(), issue(t, one, someClaims())); err != nil {
+		t.Errorf("a token of the new key: %v", err)
 	}
 }

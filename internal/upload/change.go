@@ -39,9 +39,11 @@ type Change struct{ Filename *string }
 // Find and validation faults keyed by field.
 func (s *Service) Update(ctx context.Context, id int64, c Change) (Upload, error) {
 	if c.Filename != nil {
-		if err := checkFilename(*c.Filename); err != nil {
+		name, err := checkFilename(*c.Filename)
+		if err != nil {
 			return Upload{}, err
 		}
+		c.Filename = &name
 	}
 	p := identity.FromContext(ctx)
 	var row dbsqlc.Upload

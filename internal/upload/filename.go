@@ -47,8 +47,10 @@ func CleanFilename(sent string) string {
 	return name
 }
 
-// checkFilename judges a name that somebody chose, instead of cleaning it.
-func checkFilename(name string) error {
+// checkFilename judges a name that somebody chose, instead of cleaning it, and returns it
+// without white space around it.
+func checkFilename(name string) (string, error) {
+	name = text.Trim(name)
 	problem := ""
 	switch {
 	case !text.Within(name, 1, MaxFilename):
@@ -58,7 +60,7 @@ func checkFilename(name string) error {
 	case strings.ContainsAny(name, `/\`), strings.Trim(name, ". ") == "":
 		problem = "Must be a name, without a path."
 	default:
-		return nil
+		return name, nil
 	}
-	return fault.Validation(map[string]string{"filename": problem})
+	return "", fault.Validation(map[string]string{"filename": problem})
 }

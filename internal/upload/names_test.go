@@ -64,6 +64,9 @@ func TestAChosenNameIsJudgedInsteadOfCleaned(t *testing.T) {
 	if got, err := f.Update(f.as(0), u.ID, upload.Change{Filename: &good}); err != nil || got.Filename != good || got.ContentType != "text/plain" {
 		t.Errorf("%+v, %v", got, err)
 	}
+	if got, err := f.Update(f.as(0), u.ID, upload.Change{Filename: new(" " + good + "\u00a0")}); err != nil || got.Filename != good {
+		t.Errorf("among white space: %q, %v", got.Filename, err)
+	}
 	if got, err := f.Update(f.as(0), u.ID, upload.Change{}); err != nil || got.Filename != good {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -41,7 +41,8 @@ type Presigned struct {
 // service's where the store has none. It returns ErrTooLarge, ErrType, ErrQuota,
 // blob.ErrUnavailable and validation faults.
 func (s *Service) Presign(ctx context.Context, a Announced) (Presigned, error) {
-	if err := checkFilename(a.Filename); err != nil {
+	filename, err := checkFilename(a.Filename)
+	if err != nil {
 		return Presigned{}, err
 	}
 	if a.SHA256 != nil && len(a.SHA256) != sha256.Size {
@@ -55,7 +56,7 @@ func (s *Service) Presign(ctx context.Context, a Announced) (Presigned, error) {
 		return Presigned{}, ErrType
 	}
 	row, err := s.begin(ctx, beginning{
-		owner: identity.FromContext(ctx).UserID, filename: a.Filename, contentType: contentType, held: a.Size, staged: true, sha256: a.SHA256,
+		owner: identity.FromContext(ctx).UserID, filename: filename, contentType: contentType, held: a.Size, staged: true, sha256: a.SHA256,
 		lives: presignTime + transferTime(s.o.Limit) + margin,
 	})
 	if err != nil {

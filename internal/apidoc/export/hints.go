@@ -78,6 +78,9 @@ type Variant struct {
 	// Capture stores members of the answer, by JSON Pointer (RFC 6901), in
 	// variables for later requests.
 	Capture map[string]string `json:"capture,omitempty"`
+	// Optional says that what it captures may be missing from a success, and the secret of
+	// its one-time password too, for somebody else has to do something first.
+	Optional bool `json:"optional,omitempty"`
 }
 
 // TOTP is a time-based one-time password (RFC 6238) with the usual parameters:

@@ -24,6 +24,7 @@ type request struct {
 	capture           map[string]string
 	signature         *Signature
 	totp              *TOTP
+	optional          bool
 	answers           []answer
 }
 
@@ -84,6 +85,7 @@ func (v Variant) over(shared Variant) Variant {
 	if v.Status == nil {
 		v.Status = shared.Status
 	}
+	v.Optional = v.Optional || shared.Optional
 	if v.Capture == nil {
 		v.Capture = shared.Capture
 	}
@@ -99,6 +101,7 @@ func (d *description) request(o located, v Variant) (request, error) {
 		order:       v.Order,
 		auth:        d.auth(o, v),
 		capture:     v.Capture,
+		optional:    v.Optional,
 		signature:   v.Signature,
 		totp:        v.TOTP,
 		answers:     d.answers(o),

@@ -48,6 +48,16 @@ func (b *body[T]) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
 // had a problem, which Huma answers before any handler runs.
 func (b *body[T]) Value() T { return b.value }
 
+// Has reports whether the body carries the field of that name in JSON. It panics
+// for a name that T does not have.
+func (b *body[T]) Has(name string) bool {
+	s, err := shapeOf(reflect.TypeFor[T]())
+	if err != nil || s.byName[name] == nil {
+		panic(fmt.Sprintf("model %T has no field %q", b.value, name))
+	}
+	return b.present[name]
+}
+
 // Create is the body of a request that makes a T: described as CreateT.
 type Create[T any] struct{ body[T] }
 
@@ -70,16 +80,6 @@ func (u *Update[T]) UnmarshalJSON(data []byte) error { return u.decode(update, d
 // Schema implements huma.SchemaProvider.
 func (*Update[T]) Schema(r huma.Registry) *huma.Schema {
 	return reference(r, reflect.TypeFor[T](), "Update", "")
-}
-
-// Has reports whether the body carries the field of that name in JSON. It panics
-// for a name that T does not have.
-func (u *Update[T]) Has(name string) bool {
-	s, err := shapeOf(reflect.TypeFor[T]())
-	if err != nil || s.byName[name] == nil {
-		panic(fmt.Sprintf("model %T has no field %q", u.value, name))
-	}
-	return u.present[name]
 }
 
 // Apply writes the fields that the body carries to dst; generated fields and

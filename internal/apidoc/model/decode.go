@@ -137,10 +137,14 @@ func (c *check) text(r *rules, path string, raw json.RawMessage, target reflect.
 		return
 	}
 	n := float64(utf8.RuneCountInString(value))
+	inside := n
+	if r.line && r.nonblank { // what it is kept without doesn't count
+		inside = max(float64(utf8.RuneCountInString(text.Trim(value))), min(n, 1))
+	}
 	switch {
 	case r.oneOf != nil && !slices.Contains(r.oneOf, value):
 		c.report(path, "Must be one of %s.", strings.Join(r.oneOf, ", "))
-	case r.min != nil && n < *r.min:
+	case r.min != nil && inside < *r.min:
 		c.report(path, "Must have at least %s.", count(*r.min, "character"))
 	case r.max != nil && n > *r.max:
 		c.report(path, "Must have at most %s.", count(*r.max, "character"))

@@ -41,8 +41,10 @@
 //	oneof=A B C   one of these strings
 //	email         an address of RFC 5321's Dot-string form, at most 254 characters
 //	nonblank      has a character that is no white space
+//	              and, in a line, min of them without that around them
 //	line          one line of text without invisible marks (package text); said
 //	              of requests alone, with their nonblank
+//	alternative   instead of another field, so absent from the example of a whole body
 //	unique        said in the description; the database keeps it
 //	dive          the rules after it hold for each item of an array
 //

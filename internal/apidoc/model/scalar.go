@@ -47,6 +47,15 @@ func isEmail(s string) bool {
 // maxNumberLength bounds the digits that are looked at exactly.
 const maxNumberLength = 1000
 
+// namedOf is namedForm for at least so many characters, white space around them apart.
+func namedOf(least int) string {
+	if least < 2 {
+		return namedForm
+	}
+	inside := `[^` + text.RefusedInLine + text.Spaces + `]`
+	return `^[^` + text.RefusedInLine + `]*` + inside + `[^` + text.RefusedInLine + `]{` + strconv.Itoa(least-2) + `,}` + inside + `[^` + text.RefusedInLine + `]*$`
+}
+
 // unquote reads a JSON string. encoding/json would turn bad UTF-8 and lone
 // surrogates into U+FFFD without a word.
 func (c *check) unquote(path string, raw json.RawMessage) (string, bool) {

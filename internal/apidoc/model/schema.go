@@ -95,7 +95,7 @@ func (s *shape) schema(v variant) *huma.Schema {
 		if (v == full && !f.omitted) || (v == create && f.required) {
 			out.Required = append(out.Required, f.name)
 		}
-		if f.example != nil && (v == full || !f.generated) {
+		if f.example != nil && !f.alternative && (v == full || !f.generated) {
 			example[f.name] = f.example
 		}
 	}
@@ -140,7 +140,7 @@ func (r *rules) schema(v variant) *huma.Schema {
 		case r.line && v == full: // what was stored before there was the rule may break it
 			out.Pattern = noNUL
 		case r.line && r.nonblank:
-			out.Pattern = namedForm
+			out.Pattern = namedOf(r.least())
 		case r.line:
 			out.Pattern = lineForm
 		case r.nonblank:

@@ -50,10 +50,12 @@ type field struct {
 	required  bool
 	omitted   bool // may be absent from a response
 	unique    bool
-	initial   json.RawMessage // the default; nil without one
-	fallback  any             // initial as a value, for the schema
-	doc       string
-	example   any // nil without one
+	// alternative fields are sent instead of another one.
+	alternative bool
+	initial     json.RawMessage // the default; nil without one
+	fallback    any             // initial as a value, for the schema
+	doc         string
+	example     any // nil without one
 }
 
 // shape is a model read from its tags.
@@ -124,6 +126,8 @@ func readField(sf reflect.StructField, name string) (*field, error) {
 			f.generated = true
 		case "required":
 			f.required = true
+		case "alternative":
+			f.alternative = true
 		case "unique":
 			f.unique = true
 		case "default":
@@ -263,4 +267,12 @@ func rulesOfType(t reflect.Type) (*rules, error) {
 		return nil, fmt.Errorf("type %s is not supported", t)
 	}
 	return r, nil
+}
+
+// least is min, 0 without one.
+func (r *rules) least() int {
+	if r.min == nil {
+		return 0
+	}
+	return int(*r.min)
 }
