@@ -19,8 +19,11 @@ create index on telemetry_minutes (minute) where failed is not null;
 insert into audit_excluded (pattern, reason) values
     ('telemetry\_minutes', 'measurements of running instances, deleted after a day');
 
+select show_columns('telemetry_minutes', '{id,instance,minute,requests,slow,failed,process}');
+
 grant select, insert, delete on telemetry_minutes to waypost_app;
 
 -- +goose Down
 drop table telemetry_minutes;
 delete from audit_excluded where pattern = 'telemetry\_minutes';
+delete from visible_columns where table_name = 'telemetry_minutes';

@@ -107,7 +107,6 @@ type Dev struct {
 	APIKey        string `env:"ANALYTICS_API_KEY" help:"dev: the demo site's secret reading key"`
 }
 
-
 // ServeErrors lists what serve lacks, one sentence per variable, each naming it.
 func (c Config) ServeErrors() []string {
 	var missing []string

@@ -111,8 +111,9 @@ func statementName(sql string) string {
 	}
 	word, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
 	word, _, _ = strings.Cut(word, "\n")
+	word = strings.TrimRight(word, ";")
 	if len(word) > 20 || word == "" {
 		return "statement"
 	}
-	return strings.ToLower(strings.TrimRight(word, ";"))
+	return strings.ToLower(word)
 }
