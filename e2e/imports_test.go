@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/fairqueue":   {"internal/fault"},
 	// Layer 2.
 	"internal/queue":         {"internal/fault", "db/where"},
-	"internal/telemetry":     {},
+	"internal/telemetry":     {"internal/identity", "db", "db/dbsqlc"},
 	"internal/mail":          {"internal/fault", "internal/identity", "internal/seal", "internal/text", "db", "db/dbsqlc", "db/where", "internal/queue"},
 	"internal/blob":          {"internal/fault", "internal/config"},
 	"internal/blob/blobtest": {"internal/blob"},
@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	"internal/content/slug":            {},
 	"internal/content/words":           {},
 	"internal/upload":                  {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/fairqueue", "internal/groupcommit", "internal/queue", "internal/seal", "internal/audit", "internal/blob"},
-	"internal/webhook":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/groupcommit", "internal/queue", "internal/webhook/signature"},
+	"internal/webhook":                 {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/groupcommit", "internal/queue", "internal/telemetry", "internal/webhook/signature"},
 	"internal/webhook/signature":       {},
 	"internal/dbview":                  {"internal/fault", "internal/identity", "internal/text", "db", "db/where", "internal/audit"},
 	"internal/stats":                   {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "db/where", "internal/groupcommit", "internal/fairqueue", "internal/queue", "internal/site", "internal/stats/accesslog", "internal/stats/client"},
@@ -76,13 +76,13 @@ var allowed = map[string][]string{
 	"internal/apidoc/precompressed":    {},
 	"internal/apidoc/ui":               {"internal/apidoc/precompressed", "third_party/browser", "third_party/browser/origin"},
 	// Layer 4.
-	"internal/httpedge": {"internal/fault", "internal/identity", "internal/text"},
+	"internal/httpedge": {"internal/fault", "internal/identity", "internal/telemetry", "internal/text"},
 	// Layer 5.
 	"api": {
 		"db/page", "internal/fault", "internal/identity", "internal/text", "internal/httpedge", "internal/apidoc", "internal/apidoc/export", "internal/apidoc/model", "internal/apidoc/precompressed",
 		"internal/fairqueue", "internal/groupcommit", "internal/queue", "internal/audit", "internal/blob", "internal/upload", "internal/account", "internal/account/oauth", "internal/content", "internal/mail", "internal/site", "internal/stats", "internal/throttle", "internal/token", "internal/webhook", "internal/webhook/signature",
 	},
-	"internal/pages": {"db/page", "internal/fault", "internal/httpedge", "internal/account", "internal/identity", "internal/audit", "internal/dbview", "internal/mail", "internal/queue", "internal/site", "internal/stats", "internal/throttle", "internal/webhook", "third_party/browser"},
+	"internal/pages": {"db/page", "internal/fault", "internal/httpedge", "internal/account", "internal/identity", "internal/audit", "internal/dbview", "internal/mail", "internal/queue", "internal/site", "internal/stats", "internal/telemetry", "internal/throttle", "internal/webhook", "third_party/browser"},
 	"internal/jobs":  {"internal/fault", "internal/identity", "internal/text", "db", "db/dbsqlc", "internal/queue", "internal/audit"},
 	// Layer 8. The naive count and the verifier of the audit log share nothing with the
 	// program that they are held against.

@@ -51,7 +51,7 @@ func (v *visitor) want(a answer, status int, text string) {
 }
 
 // pages lists every page of the desk that has no id in its path.
-var pages = []string{"", "/users", "/users/invite", "/stats", "/sites/new", "/webhooks", "/webhooks/providers", "/webhooks/rejected", "/jobs", "/queues", "/cron", "/mails", "/audit", "/audit/chain", "/audit/checkpoints", "/database", "/database/console", "/database/activity", "/database/tables/users", "/database/tables/users/structure"}
+var pages = []string{"", "/users", "/users/invite", "/stats", "/sites/new", "/webhooks", "/webhooks/providers", "/webhooks/rejected", "/jobs", "/queues", "/cron", "/mails", "/audit", "/audit/chain", "/audit/checkpoints", "/database", "/database/console", "/database/activity", "/database/tables/users", "/database/tables/users/structure", "/observability"}
 
 func TestThePagesAreForAdministratorsWhoSignedInThere(t *testing.T) {
 	t.Parallel()

@@ -500,6 +500,16 @@ type SiteZone struct {
 	Timezone      string
 }
 
+type TelemetryMinute struct {
+	ID       uuid.UUID
+	Instance string
+	Minute   time.Time
+	Requests []byte
+	Slow     json.RawMessage
+	Failed   []byte
+	Process  json.RawMessage
+}
+
 type Throttle struct {
 	Name         string
 	Subject      string

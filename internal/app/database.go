@@ -159,7 +159,7 @@ func (d *Database) takeForDev(ctx context.Context, c config.Config) error {
 
 // connect opens the pools of a server. A private database is migrated first; any
 // other must have been, unless migrate says so.
-func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, migrate bool) (db.Areas, error) {
+func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, tracer pgx.QueryTracer, migrate bool) (db.Areas, error) {
 	least, forAreas := db.LeastConns(), c.MaxConns
 	if d.ViewerURL != "" { // the console has one connection at a time
 		least, forAreas = least+1, forAreas-1
@@ -172,7 +172,7 @@ func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Lo
 			return db.Areas{}, err
 		}
 	}
-	areas, err := db.OpenAreas(ctx, db.Options{URL: d.URL, MaxConns: forAreas, Logger: logger})
+	areas, err := db.OpenAreas(ctx, db.Options{URL: d.URL, MaxConns: forAreas, Logger: logger, Tracer: tracer})
 	if err != nil {
 		return db.Areas{}, err
 	}

@@ -21,6 +21,7 @@ func (a *App) desk() pages.Group {
 			pages.JobPages(s.Jobs),
 			pages.MailPages(s.Mails),
 			pages.AuditPages(s.Audit),
+			pages.ObservabilityPages(a.history, s.Jobs, time.Now),
 			pages.DatabasePages(s.Database),
 		},
 	})

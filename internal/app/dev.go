@@ -63,6 +63,10 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 		return err
 	}
 	cleanup.add("listener", func() error { return ignoreClosed(l.Close()) })
+	observed, err := observe(ctx, c, logger, cleanup)
+	if err != nil {
+		return err
+	}
 	if c.URL == "" {
 		c.URL = localURL(l)
 	}
@@ -89,7 +93,7 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 	if err := keepKey(); err != nil {
 		return err
 	}
-	areas, err := database.connect(ctx, c, logger, false)
+	areas, err := database.connect(ctx, c, logger, observed.statements(), false)
 	if err != nil {
 		return err
 	}
@@ -99,7 +103,7 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 		return err
 	}
 	a, err := New(ctx, Options{
-		Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, Extensions: o.Extensions,
+		Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, Extensions: o.Extensions, observed: observed,
 		LookupSecret: func(name string) string { return cmp.Or(o.LookupEnv(name), env.get(name)) },
 		seed: func(ctx context.Context, s *Services, registry *webhook.Registry) error {
 			return seed(ctx, c, s, registry.Providers(), env, o)

@@ -135,7 +135,7 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 	if s.Tokens, err = newTokens(ctx, s, o.Config); err != nil {
 		return err
 	}
-	if s.Mails, err = newMails(ctx, s, o); err != nil {
+	if s.Mails, err = newMails(ctx, s, o, metrics); err != nil {
 		return err
 	}
 	if err := s.openUploads(ctx, o); err != nil {
@@ -157,7 +157,7 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 	if err := s.openWebhooks(o, registry, metrics); err != nil {
 		return err
 	}
-	s.Ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.Areas.Collection, Sites: s.Sites, Country: s.Countries.Lookup})
+	s.Ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.Areas.Collection, Sites: s.Sites, Country: s.Countries.Lookup, Metrics: metrics})
 	if err != nil {
 		return err
 	}

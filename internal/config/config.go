@@ -37,18 +37,18 @@ type Config struct {
 	SecretKey         string `env:"WAYPOST_SECRET_KEY" help:"Secret of 32 bytes or more that encrypts the signing keys, two-factor secrets and the links of mails that wait; required by serve"`
 	SecretKeyPrevious string `env:"WAYPOST_SECRET_KEY_PREVIOUS" help:"The former secret key, which can still decrypt while you change WAYPOST_SECRET_KEY"`
 
-	ConfigFile   string `env:"WAYPOST_CONFIG" flag:"config" for:"server" help:"YAML file that declares webhook providers and handlers"`
-	MetricsToken string `env:"WAYPOST_METRICS_TOKEN" help:"Bearer token for GET /metrics, 16 characters or more; while it is not set, the path does not exist"`
+	ConfigFile string `env:"WAYPOST_CONFIG" flag:"config" for:"server" help:"YAML file that declares webhook providers and handlers"`
 
-	Accounts Accounts
-	Pages    Pages
-	OAuth    OAuth
-	Mail     Mail
-	Webhooks Webhooks
-	Uploads  Uploads
-	Audit    Audit
-	Docs     Docs
-	Dev      Dev
+	Telemetry Telemetry
+	Accounts  Accounts
+	Pages     Pages
+	OAuth     OAuth
+	Mail      Mail
+	Webhooks  Webhooks
+	Uploads   Uploads
+	Audit     Audit
+	Docs      Docs
+	Dev       Dev
 
 	dataDirGiven bool
 }
@@ -106,9 +106,6 @@ type Dev struct {
 	SiteKey       string `env:"ANALYTICS_SITE_KEY" help:"dev: the demo site's public key"`
 	APIKey        string `env:"ANALYTICS_API_KEY" help:"dev: the demo site's secret reading key"`
 }
-
-// minMetricsToken is the least length of WAYPOST_METRICS_TOKEN in bytes.
-const minMetricsToken = 16
 
 // ServeErrors lists what serve lacks, one sentence per variable, each naming it.
 func (c Config) ServeErrors() []string {

@@ -18,6 +18,8 @@ type Chart struct {
 	Series []Series
 	// Small leaves out the axes' names.
 	Small bool
+	// Unsummed says that the sum of its numbers means nothing.
+	Unsummed bool
 
 	Width, Height float64
 	Bars          []bar
@@ -31,6 +33,25 @@ type Chart struct {
 type Series struct {
 	Label, Tone string
 	Values      []float64
+}
+
+// Spark is a chart so small that it is a table's cell.
+type Spark struct {
+	// Text says the same in words.
+	Text  string
+	Lines []line
+}
+
+const sparkWidth, sparkHeight = 120.0, 24.0
+
+// sparkLine draws values below top.
+func sparkLine(values []uint64, top uint64, tone string) line {
+	points := make([]string, len(values))
+	step := sparkWidth / float64(max(1, len(values)-1))
+	for i, v := range values {
+		points[i] = fmt.Sprintf("%.0f,%.1f", float64(i)*step, sparkHeight-1-(sparkHeight-2)*float64(v)/float64(max(1, top)))
+	}
+	return line{strings.Join(points, " "), tone}
 }
 
 type bar struct {

@@ -56,6 +56,8 @@ func kindOf(v any) string {
 			return "nothing"
 		}
 		return "code"
+	case Spark:
+		return "spark"
 	case Size:
 		return "size"
 	case time.Time:
