@@ -1,9 +1,7 @@
 package api
 
 import (
-	"encoding/base64"
-	"encoding/json"
-
+	"github.com/waypost/waypost/db/page"
 	"github.com/waypost/waypost/internal/fault"
 )
 
@@ -42,7 +40,7 @@ func newList[R, T any](rows []R, limit int, total *int64, convert func(R) T, pos
 	for i, r := range rows {
 		if i == limit {
 			out.Meta.HasMore = true
-			out.Meta.NextCursor = encodeCursor(position(rows[i-1]))
+			out.Meta.NextCursor = page.Encode(position(rows[i-1]))
 			break
 		}
 		out.Data = append(out.Data, convert(r))
@@ -56,27 +54,10 @@ func newWhole[R, T any](rows []R, convert func(R) T) list[T] {
 	return newList(rows, max(len(rows), 1), nil, convert, func(R) any { return nil })
 }
 
-// encodeCursor makes an opaque cursor of a row's position.
-func encodeCursor(position any) string {
-	b, err := json.Marshal(position)
-	if err != nil {
-		panic("api: a cursor position that JSON can't carry: " + err.Error())
-	}
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
 // decodeCursor reads a cursor into position; an empty cursor leaves it as it is.
 // A cursor that this service did not make is a 422.
 func decodeCursor(cursor string, position any) error {
-	if cursor == "" {
-		return nil
-	}
-	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err == nil {
-		err = json.Unmarshal(b, position)
-	}
-	// Members of another list, or none, would decode to a zero position.
-	if err != nil || encodeCursor(position) != cursor {
+	if !page.Decode(cursor, position) {
 		return fault.Validation(map[string]string{"query.cursor": "This is not a cursor of this list; leave it out to start from the newest."})
 	}
 	return nil

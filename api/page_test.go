@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waypost/waypost/db/page"
 	"github.com/waypost/waypost/internal/fault"
 )
 
@@ -16,7 +17,7 @@ func TestOnlyACursorOfThisListIsTaken(t *testing.T) {
 	}
 	made := position{At: time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC), ID: 7}
 	var got position
-	if err := decodeCursor(encodeCursor(made), &got); err != nil || !got.At.Equal(made.At) || got.ID != made.ID {
+	if err := decodeCursor(page.Encode(made), &got); err != nil || !got.At.Equal(made.At) || got.ID != made.ID {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, content := range []string{`{}`, `null`, `{"a":1}`, `{"id":7}`, `[]`, `7`, ``, `{"at":"2026-01-02T03:04:05Z","id":7,"x":1}`} {

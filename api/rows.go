@@ -102,7 +102,7 @@ func listRows[I, M, R, K any](a huma.API, t rows[M, R, K], s said, find func(con
 			out.Body.Data[i] = t.convert(r)
 		}
 		if found.Next != nil {
-			out.Body.Meta.HasMore, out.Body.Meta.NextCursor = true, encodeCursor(found.Next)
+			out.Body.Meta.HasMore, out.Body.Meta.NextCursor = true, page.Encode(found.Next)
 		}
 		return out, nil
 	})

@@ -155,9 +155,9 @@ func TestAnEntrySaysWhoChangedWhatWithoutSecrets(t *testing.T) {
 		{who, what, "update", "users", "1", `{"new": {"password_hash": "[redacted]"}, "old": {"password_hash": "[redacted]"}}`},
 		{who, what, "insert", "recovery_codes", "1/abcdef01", `{"new": {"used_at": null, "user_id": 1, "code_sha256": "[redacted]"}}`},
 		{who, what, "update", "recovery_codes", "1/abcdef01", `{"new": {"used_at": "2026-01-02T03:04:05+00:00"}, "old": {"used_at": null}}`},
-		{who, what, "insert", "totp_factors", "1", `{"new": {"secret": "[redacted]", "user_id": 1, "unproven": false, "last_step": 0, "created_at": "2026-01-02T03:04:05+00:00", "confirmed_at": null, "secret_key_id": "k"}}`},
+		{who, what, "insert", "totp_factors", "1", `{"new": {"secret": "[redacted]", "user_id": 1, "unproven": false, "last_step": 0, "created_at": "2026-01-02T03:04:05+00:00", "confirmed_at": null, "secret_key_id": "[redacted]"}}`},
 		{who, what, "delete", "users", "1", "true false"},
-		{who, what, "delete", "totp_factors", "1", `{"old": {"secret": "[redacted]", "user_id": 1, "unproven": false, "last_step": 5, "created_at": "2026-01-02T03:04:05+00:00", "confirmed_at": null, "secret_key_id": "k"}}`},
+		{who, what, "delete", "totp_factors", "1", `{"old": {"secret": "[redacted]", "user_id": 1, "unproven": false, "last_step": 5, "created_at": "2026-01-02T03:04:05+00:00", "confirmed_at": null, "secret_key_id": "[redacted]"}}`},
 		{who, what, "delete", "recovery_codes", "1/abcdef01", `{"old": {"used_at": "2026-01-02T03:04:05+00:00", "user_id": 1, "code_sha256": "[redacted]"}}`},
 	}
 	if diff := cmp.Diff(want, list); diff != "" {

@@ -39,6 +39,8 @@ type Options struct {
 	CancelQueries bool
 	// Logger receives the COMMITs whose answer was lost; nil for nobody.
 	Logger *slog.Logger
+	// Tracer is told of each statement; nil for nobody.
+	Tracer pgx.QueryTracer
 }
 
 // DB is an open pool of connections under AppRole.
@@ -102,6 +104,9 @@ func prepare(ctx context.Context, o Options) (*DB, error) {
 		cfg.ConnConfig.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 			return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelTime}
 		}
+	}
+	if o.Tracer != nil { // a nil in the interface would be called
+		cfg.ConnConfig.Tracer = o.Tracer
 	}
 	cfg.MinConns = o.MinConns
 	cfg.MaxConnLifetime = time.Hour

@@ -5,3 +5,6 @@ func RightsIn(text string) (int, error) {
 	list, err := parseRights(text)
 	return len(list), err
 }
+
+// SCRAMVerifier is what PostgreSQL stores of a password.
+var SCRAMVerifier = scramVerifier

@@ -33,6 +33,9 @@ type UpgradeOptions struct {
 	// AppURL is the application's connection string, whose user is let into AppRole;
 	// "" when that is the owner, or nobody's concern.
 	AppURL string
+	// ViewerURL is the console's connection string, whose role is made where it is
+	// missing; "" for none.
+	ViewerURL string
 }
 
 // Upgraded is what Upgrade did; nothing where the database was up to date.
@@ -75,7 +78,14 @@ func Upgrade(ctx context.Context, o UpgradeOptions) (Upgraded, error) {
 		if err := done.migrate(ctx, pool); err != nil {
 			return err
 		}
-		return done.ensureRights(ctx, lock)
+		if err := done.ensureRights(ctx, lock); err != nil {
+			return err
+		}
+		mended, err := ensureViewer(ctx, lock, o)
+		if len(done.Applied) == 0 { // else these are rights on what was made just now
+			done.Restored = append(done.Restored, mended...)
+		}
+		return err
 	})
 	return done, err
 }
@@ -194,7 +204,11 @@ func IsCurrent(ctx context.Context, ownerURL string) (bool, error) {
 		return false, nil
 	}
 	missing, err := missingRights(ctx, conn)
-	return err == nil && len(missing) == 0, err
+	if err != nil || len(missing) > 0 {
+		return false, err
+	}
+	mends, err := viewerMends(ctx, conn)
+	return err == nil && len(mends) == 0, err
 }
 
 // ConnectOwner connects as the database's owner. What it changes, a step of that name

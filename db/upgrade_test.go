@@ -146,7 +146,7 @@ func TestAnUpgradeSaysWhatItDidAndTheNextHasNothingToDo(t *testing.T) {
 // privileges lists what the application's role and everybody may do with each
 // object of the database.
 const privileges = `
-with role (role) as (values ('waypost_app'), ('public')),
+with role (role) as (values ('waypost_app'), ('waypost_viewer'), ('public')),
      relation as (select oid, relname, relkind, relnamespace from pg_class where relnamespace = 'public'::regnamespace)
 select format('%s: %s on %s', role, p, relname) from role, relation, unnest(array['select', 'insert', 'update', 'delete', 'truncate', 'references', 'trigger']) p
     where relkind in ('r', 'p', 'v', 'm') and has_table_privilege(role, oid, p)
@@ -165,6 +165,8 @@ select format('%s: usage on type %s', role, typname) from role, pg_type
 union all
 select format('%s: %s on schema public', role, p) from role, unnest(array['usage', 'create']) p where has_schema_privilege(role, 'public', p)
 union all
+select format('%s: %s on the database', role, p) from role, unnest(array['temporary', 'create', 'connect']) p where has_database_privilege(role, current_database(), p)
+union all
 select format('by default: %s %s %s', defaclrole::regrole, defaclobjtype, defaclacl) from pg_default_acl
 order by 1`
 
@@ -180,7 +182,11 @@ func TestRightsThatARestoreLostAreRestored(t *testing.T) {
 		`revoke all on all sequences in schema public from waypost_app`,
 		`revoke all on all functions in schema public from waypost_app`,
 		`grant execute on all functions in schema public to public`,
-		`revoke all on schema public from waypost_app`)
+		`revoke all on schema public from waypost_app`,
+		`revoke all on all tables in schema public from waypost_viewer`,
+		`grant select, insert on users to waypost_viewer`,
+		`grant update (email), select (password_hash) on users to waypost_viewer`)
+	psql(t, urls.Admin, `do $$ begin execute format('grant temporary on database %I to public', current_database()); end $$`)
 	if err := d.CheckMigrated(t.Context()); !errors.Is(err, db.ErrRights) {
 		t.Errorf("CheckMigrated: %v", err)
 	}

@@ -1,4 +1,4 @@
-//go:build external
+//go:build external || browser
 
 package e2e_test
 

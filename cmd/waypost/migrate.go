@@ -27,7 +27,7 @@ says otherwise: migrate first, then restart them one by one.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withDatabase(cmd, func(ctx context.Context, d *app.Database) error {
-				done, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: d.OwnerURL, AppURL: d.URL})
+				done, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: d.OwnerURL, AppURL: d.URL, ViewerURL: d.ViewerURL})
 				printUpgraded(cmd.OutOrStdout(), done)
 				if err != nil {
 					return err

@@ -286,6 +286,12 @@ type OauthFlow struct {
 	ExpiresAt     time.Time
 }
 
+type PageSession struct {
+	SessionID    uuid.UUID
+	CookieSha256 []byte
+	EndsAt       time.Time
+}
+
 type Post struct {
 	ID        int64
 	AuthorID  int64
@@ -494,6 +500,16 @@ type SiteZone struct {
 	Timezone      string
 }
 
+type TelemetryMinute struct {
+	ID       uuid.UUID
+	Instance string
+	Minute   time.Time
+	Requests []byte
+	Slow     json.RawMessage
+	Failed   []byte
+	Process  json.RawMessage
+}
+
 type Throttle struct {
 	Name         string
 	Subject      string
@@ -552,6 +568,12 @@ type User struct {
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 	EmailVerifiedAt *time.Time
+}
+
+type VisibleColumn struct {
+	TableName string
+	Shown     []string
+	Hidden    []string
 }
 
 type WebhookAlert struct {

@@ -24,6 +24,8 @@ type URLs struct {
 	App   string // as the application's role: what DATABASE_URL is in production
 	Owner string // as the owner, for migrations
 	Admin string // as the superuser, to reach behind the application's back
+	// Viewer is what WAYPOST_DATABASE_VIEWER_URL is in production.
+	Viewer string
 }
 
 // New opens a migrated database that the test has to itself. Pool and database
@@ -54,8 +56,11 @@ func NewURL(t testing.TB) URLs {
 // Unmigrated makes an empty database that the test has to itself.
 func Unmigrated(t testing.TB) URLs {
 	t.Helper()
-	return shared(t).create(t, "template template0")
+	return shared(t).create(t, unmigrated)
 }
+
+// unmigrated is what an empty database is made from.
+const unmigrated = "template template0"
 
 func open(t testing.TB, url string) *db.DB {
 	t.Helper()
@@ -93,5 +98,11 @@ func (c *cluster) create(t testing.TB, from string) URLs {
 			t.Errorf("dbtest: drop database: %v", err)
 		}
 	})
-	return URLs{App: c.server.AppURL(name), Owner: c.server.OwnerURL(name) + asTest, Admin: c.server.AdminURL(name) + asTest}
+	// CREATE DATABASE doesn't copy rights on the database itself.
+	if from != unmigrated {
+		if _, err := c.admin.Exec(ctx, "revoke temporary on database "+name+" from public"); err != nil {
+			t.Fatalf("dbtest: rights of the database: %v", err)
+		}
+	}
+	return URLs{App: c.server.AppURL(name), Viewer: c.server.ViewerURL(name), Owner: c.server.OwnerURL(name) + asTest, Admin: c.server.AdminURL(name) + asTest}
 }

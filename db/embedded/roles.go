@@ -16,6 +16,8 @@ const (
 	AdminRole = "postgres"      // superuser: makes databases and roles
 	OwnerRole = "waypost_owner" // owns the databases; migrations run as it
 	AppRole   = "waypost_app"   // what the application connects as; owns nothing
+	// ViewerRole is what the console of the database page connects as.
+	ViewerRole = "waypost_viewer"
 )
 
 // AdminURL is the connection string of the superuser.
@@ -26,6 +28,9 @@ func (s *Server) OwnerURL(database string) string { return s.url(OwnerRole, data
 
 // AppURL is the connection string of the application.
 func (s *Server) AppURL(database string) string { return s.url(AppRole, database) }
+
+// ViewerURL is the connection string of the database page's console.
+func (s *Server) ViewerURL(database string) string { return s.url(ViewerRole, database) }
 
 func (s *Server) url(role, database string) string {
 	query := url.Values{"host": {s.socketDir}, "port": {"5432"}, "sslmode": {"disable"}}.Encode()
@@ -91,6 +96,10 @@ begin
     end if;
     if not exists (select from pg_roles where rolname = '`+AppRole+`') then
         create role `+AppRole+` login;
+    end if;
+    if not exists (select from pg_roles where rolname = '`+ViewerRole+`') then
+        create role `+ViewerRole+` login;
+        alter role `+ViewerRole+` set temp_file_limit = '1GB';
     end if;
     if not pg_has_role('`+OwnerRole+`', '`+AppRole+`', 'member') then
         grant `+AppRole+` to `+OwnerRole+`;

@@ -77,6 +77,8 @@ type Options struct {
 	OAuth OAuthOptions
 	// TwoFactor configures two-factor authentication.
 	TwoFactor TwoFactorOptions
+	// Visits bound the sessions of the operator pages.
+	Visits VisitOptions
 	// PasswordCost is the work of one password hash; the zero value is DefaultPasswordCost.
 	PasswordCost PasswordCost
 	// ConcurrentHashes bounds the password hashes computed at once, and so their
@@ -115,6 +117,7 @@ func (o Options) withDefaults() Options {
 	o.PasswordCost = cmp.Or(o.PasswordCost, DefaultPasswordCost)
 	o.ConcurrentHashes = cmp.Or(max(o.ConcurrentHashes, 0), runtime.GOMAXPROCS(0))
 	o.TwoFactor.Issuer = cmp.Or(o.TwoFactor.Issuer, "Waypost")
+	o.Visits.Max, o.Visits.Idle = cmp.Or(o.Visits.Max, 12*time.Hour), cmp.Or(o.Visits.Idle, 30*time.Minute)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -143,6 +146,8 @@ type Service struct {
 	*Tokens
 	*ServiceAccounts
 	*Authenticator
+	*Visits
+	*Oversight
 }
 
 // New makes the service.
@@ -152,12 +157,13 @@ func New(o Options) (*Service, error) {
 		return nil, err
 	}
 	users, sessions, factor := &Users{c}, &Sessions{c}, &SecondFactor{c}
-	signIns := &SignIns{core: c, sessions: sessions, factor: factor}
+	signIns := &SignIns{core: c, open: sessions.openSessionTx, factor: factor}
 	return &Service{
 		core: c, Users: users, Sessions: sessions, SecondFactor: factor, SignIns: signIns,
 		Registration: &Registration{core: c, users: users}, Links: &Links{c}, Passwords: &Passwords{c}, EmailChanges: &EmailChanges{c}, Tokens: &Tokens{c},
 		Identities: &Identities{core: c, signIns: signIns}, ServiceAccounts: &ServiceAccounts{c},
 		Authenticator: &Authenticator{core: c, factor: factor, rates: c.limits.NewRates("token.rate")},
+		Visits:        newVisits(c, sessions, factor), Oversight: &Oversight{core: c, users: users},
 	}, nil
 }
 

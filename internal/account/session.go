@@ -72,12 +72,16 @@ func (s *Sessions) ListSessions(ctx context.Context, after *SessionPosition, lim
 	}
 	list := make([]Session, len(rows))
 	for i, r := range rows {
-		list[i] = Session{
-			ID: r.ID, Methods: r.Methods, CreatedAt: r.CreatedAt.UTC(), LastUsedAt: r.LastUsedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(),
-			Address: r.Address, UserAgent: r.UserAgent, Current: r.ID.String() == p.SessionID,
-		}
+		list[i] = toSession(r, p.SessionID)
 	}
 	return list, nil
+}
+
+func toSession(r dbsqlc.AuthSession, current string) Session {
+	return Session{
+		ID: r.ID, Methods: r.Methods, CreatedAt: r.CreatedAt.UTC(), LastUsedAt: r.LastUsedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(),
+		Address: r.Address, UserAgent: r.UserAgent, Current: r.ID.String() == current,
+	}
 }
 
 // CountSessions returns how many sessions ListSessions has in all.
@@ -125,13 +129,32 @@ func (s *Sessions) RequireRecent(ctx context.Context) error { return s.requireRe
 // refresh token. It returns ErrInvalidCredentials when the account was
 // deactivated, deleted or given another password since row was read.
 func (s *Sessions) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, methods ...Method) (SignedIn, error) {
+	opened, err := s.insertTx(ctx, tx, row, s.o.Now().Add(SessionTTL), methods)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	signed, err := s.giveTokens(ctx, tx, row, opened.id, 1)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	return signed, s.tellOf(ctx, tx, row, opened)
+}
+
+// opened is a new session, and whether it comes from where none was before.
+type opened struct {
+	id     uuid.UUID
+	unseen bool
+}
+
+// insertTx stores a session. It returns what openSessionTx returns.
+func (s *Sessions) insertTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User, expires time.Time, methods []Method) (opened, error) {
 	sid, err := uuid.NewRandomFromReader(s.o.Random)
 	if err != nil {
-		return SignedIn{}, fmt.Errorf("account: session id: %w", err)
+		return opened{}, fmt.Errorf("account: session id: %w", err)
 	}
 	now, edge := s.o.Now(), identity.FromContext(ctx)
 	session := dbsqlc.InsertAuthSessionParams{
-		ID: sid, UserID: row.ID, PasswordHash: row.PasswordHash, Now: now, ExpiresAt: now.Add(SessionTTL),
+		ID: sid, UserID: row.ID, PasswordHash: row.PasswordHash, Now: now, ExpiresAt: expires,
 		Methods: texts(methods), UserAgent: edge.UserAgent,
 	}
 	if edge.Address.IsValid() {
@@ -139,25 +162,29 @@ func (s *Sessions) openSessionTx(ctx context.Context, tx pgx.Tx, row dbsqlc.User
 	}
 	unseen, err := s.isUnseen(ctx, tx, row.ID, edge)
 	if err != nil {
-		return SignedIn{}, err
+		return opened{}, err
 	}
 	if _, err := s.queries.InsertAuthSession(ctx, tx, session); err != nil {
-		return SignedIn{}, db.NotFound(err, ErrInvalidCredentials)
+		return opened{}, db.NotFound(err, ErrInvalidCredentials)
 	}
 	err = s.queries.MakeRoomForSession(ctx, tx, dbsqlc.MakeRoomForSessionParams{
 		Now: now, UserID: row.ID, Kept: sid, Others: MaxSessions - 1, OnRecord: maxPlaces - MaxSessions, MaxRows: maxSurplus,
 	})
 	if err != nil {
-		return SignedIn{}, err
+		return opened{}, err
 	}
 	if err := s.rememberHome(ctx, tx, row.ID); err != nil {
-		return SignedIn{}, err
+		return opened{}, err
 	}
-	signed, err := s.giveTokens(ctx, tx, row, sid, 1)
-	if err == nil && unseen {
-		err = s.notify(ctx, tx, row, mail.Message{Kind: mail.NewSignIn})
+	return opened{sid, unseen}, nil
+}
+
+// tellOf mails the account of a session that comes from where none was before.
+func (s *Sessions) tellOf(ctx context.Context, tx pgx.Tx, row dbsqlc.User, o opened) error {
+	if !o.unseen {
+		return nil
 	}
-	return signed, err
+	return s.notify(ctx, tx, row, mail.Message{Kind: mail.NewSignIn})
 }
 
 // giveTokens stores a session's next refresh token, of that generation, and signs

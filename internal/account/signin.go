@@ -28,6 +28,8 @@ type SignedIn struct {
 	// MFA is set when the account needs a second factor. Then AccessToken, ExpiresIn and
 	// RefreshToken are empty, and no session exists.
 	MFA *Challenge
+
+	visit Visit
 }
 
 // Challenge is the result of a right first factor, when a second factor is still
@@ -57,8 +59,9 @@ var errNoTokens = errors.New("account: made without Options.Tokens, so nobody ca
 // SignIns signs people in, with a password and a second factor.
 type SignIns struct {
 	*core
-	sessions *Sessions
-	factor   *SecondFactor
+	// open stores a new session, opened by methods, and what its holder gets for it.
+	open   func(ctx context.Context, tx pgx.Tx, row dbsqlc.User, methods ...Method) (SignedIn, error)
+	factor *SecondFactor
 }
 
 // SignIn checks an e-mail address and a password and opens a session. An unknown
@@ -147,7 +150,7 @@ func (s *SignIns) firstFactorPassed(ctx context.Context, row dbsqlc.User, first 
 	var signed SignedIn
 	err = s.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		if signed, err = s.sessions.openSessionTx(ctx, tx, row, first); err != nil {
+		if signed, err = s.open(ctx, tx, row, first); err != nil {
 			return err
 		}
 		return s.factor.withoutTOTP(ctx, tx, row.ID)

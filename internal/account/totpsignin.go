@@ -82,7 +82,7 @@ func (s *SignIns) VerifySecondFactor(ctx context.Context, challenge, code string
 	var signed SignedIn
 	err = s.factor.prove(ctx, row.ID, code, func(ctx context.Context, tx pgx.Tx, second Method) error {
 		var err error
-		signed, err = s.sessions.openSessionTx(ctx, tx, row, Method(c.First), second)
+		signed, err = s.open(ctx, tx, row, Method(c.First), second)
 		return err
 	})
 	if errors.Is(err, ErrInvalidCredentials) { // they changed since row was read

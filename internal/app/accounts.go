@@ -34,7 +34,8 @@ func serverAccounts(s *Services, o Options) (account.Options, error) {
 	return account.Options{
 		DB: s.DB, Tokens: s.Tokens, Mail: s.Mails, Alerts: s.Mails, Jobs: s.Queue, Files: s.Uploads, Logger: o.Logger,
 		URL: baseURL(c), RefreshGrace: c.Accounts.RefreshGrace,
-		OAuth: providers, TwoFactor: twoFactor,
+		Visits: account.VisitOptions{Max: c.Pages.SessionMax, Idle: c.Pages.SessionIdle},
+		OAuth:  providers, TwoFactor: twoFactor,
 	}, nil
 }
 

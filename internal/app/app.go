@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -35,6 +36,9 @@ type Options struct {
 	// can follow them.
 	ShowMailLinks bool
 	Extensions    Extensions
+	// observed measures the server; nil for one of its own, without traces and without
+	// an address for metrics.
+	observed *observation
 	// seed completes the database before anything works on it; nil for nothing.
 	seed func(context.Context, *Services, *webhook.Registry) error
 }
@@ -46,6 +50,7 @@ type App struct {
 	services *Services
 	jobs     *jobs.Runner
 	storage  *storageState
+	history  *telemetry.History
 	closers  closers
 }
 
@@ -62,7 +67,14 @@ func New(ctx context.Context, o Options) (*App, error) {
 // requests.
 func (a *App) build(ctx context.Context) error {
 	o := a.options
-	metrics := telemetry.New()
+	if o.observed == nil {
+		var err error
+		if o.observed, err = observe(ctx, config.Config{}, o.Logger, &a.closers); err != nil {
+			return err
+		}
+		a.options.observed = o.observed
+	}
+	metrics := o.observed.metrics
 	if err := metrics.Registerer().Register(newConnections(o.Areas)); err != nil {
 		return err
 	}
@@ -87,10 +99,16 @@ func (a *App) build(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := a.startHistory(); err != nil {
+		return err
+	}
 	if err := a.startJobs(ctx, metrics.Registerer()); err != nil {
 		return err
 	}
-	views, err := pages.New(pages.Account(a.services.Accounts))
+	if err := metrics.Registerer().Register(newBacklog(a.services, o.Areas.Requests)); err != nil {
+		return err
+	}
+	views, err := pages.New(pages.Account(a.services.Accounts), a.desk())
 	if err != nil {
 		return err
 	}
@@ -105,11 +123,27 @@ func (a *App) build(ctx context.Context) error {
 	return err
 }
 
+// startHistory begins to keep what the page on observability shows.
+func (a *App) startHistory() error {
+	o := a.options
+	var err error
+	a.history, err = telemetry.NewHistory(telemetry.HistoryOptions{Areas: o.Areas, Requests: o.observed.requests, Logger: o.Logger})
+	if err != nil {
+		return err
+	}
+	a.history.Start()
+	a.closers.add("measurements", within(historyEnd, a.history.Stop))
+	return nil
+}
+
+// historyEnd bounds the storing of the last minute.
+const historyEnd = 3 * time.Second
+
 func (a *App) startJobs(ctx context.Context, metrics prometheus.Registerer) error {
 	o, x := a.options, a.options.Extensions
 	background := jobs.Options{
-		DB: o.Areas.Background, AliveDB: o.Areas.Readiness, Queue: a.services.Queue, Logger: quieter(o.Logger), Metrics: metrics,
-		Periodic: periodic(a.services), Workers: workers(a.services),
+		DB: o.Areas.Background, AliveDB: o.Areas.Readiness, Queue: a.services.Queue, Logger: quieter(o.Logger), Metrics: metrics, Tracer: o.observed.tracer(),
+		Periodic: append(periodic(a.services), a.sweepHistory()), Workers: workers(a.services),
 	}
 	if x.Periodic != nil {
 		background.Periodic = append(background.Periodic, x.Periodic(a.services)...)
@@ -137,6 +171,17 @@ func (a *App) Run(ctx context.Context, l net.Listener) error {
 	// Writing the description takes some 100 MiB that nothing needs afterwards, and
 	// that an idle process would keep for minutes.
 	go debug.FreeOSMemory()
+	if a.options.observed.listener != nil {
+		scrapes, stop := context.WithCancel(context.WithoutCancel(ctx)) // what happens at the end is worth seeing
+		ended := make(chan error, 1)
+		go func() { ended <- a.options.observed.serveMetrics(scrapes, a.options.Config, a.options.Logger) }()
+		defer func() {
+			stop()
+			if err := <-ended; err != nil {
+				a.options.Logger.WarnContext(ctx, "the listener of metrics", "error", err)
+			}
+		}()
+	}
 	return serveHTTP(ctx, l, a.handler, a.options.Config.RequestTimeout, a.options.Config.ShutdownTimeout, a.options.Logger)
 }
 
@@ -186,9 +231,13 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 		return err
 	}
 	cleanup.add("listener", func() error { return ignoreClosed(l.Close()) })
-	database := &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}
+	observed, err := observe(ctx, c, logger, &cleanup)
+	if err != nil {
+		return errors.Join(err, cleanup.run())
+	}
+	database := outsideDatabase(c)
 	logger.InfoContext(ctx, "starting", "database", database.Name())
-	areas, err := database.connect(ctx, c, logger, o.Migrate)
+	areas, err := database.connect(ctx, c, logger, observed.statements(), o.Migrate)
 	if err != nil {
 		return errors.Join(err, cleanup.run())
 	}
@@ -196,7 +245,8 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 	if err := warnOfOwner(ctx, areas, logger); err != nil {
 		return errors.Join(err, cleanup.run())
 	}
-	a, err := New(ctx, Options{Config: c, Areas: areas, Logger: logger, LookupSecret: o.LookupSecret, Extensions: o.Extensions})
+	c.DatabaseViewerURL = database.ViewerURL
+	a, err := New(ctx, Options{Config: c, Areas: areas, Logger: logger, LookupSecret: o.LookupSecret, Extensions: o.Extensions, observed: observed})
 	if err != nil {
 		return errors.Join(err, cleanup.run())
 	}

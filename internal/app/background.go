@@ -58,6 +58,12 @@ func periodic(s *Services) []jobs.Periodic {
 	}
 }
 
+// sweepHistory is the task of what measures this server.
+func (a *App) sweepHistory() jobs.Periodic {
+	return jobs.Periodic{Name: "telemetry.sweep", Description: "Deletes measurements that are older than a day.",
+		Every: time.Hour, Run: a.history.Sweep}
+}
+
 // changesNothing is a task whose count is not of rows that it changed.
 func changesNothing(task func(context.Context) (int, error)) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {

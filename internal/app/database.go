@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,10 @@ var ErrTwoDatabases = errors.New("DATABASE_URL and a data directory are both giv
 type Database struct {
 	// URL is the application's connection string, OwnerURL the owner's.
 	URL, OwnerURL string
-	server        *embedded.Server
-	dataDir       string // of the private server
+	// ViewerURL is that of the database page's console, "" for none.
+	ViewerURL string
+	server    *embedded.Server
+	dataDir   string // of the private server
 }
 
 // Private reports whether it is the private server's.
@@ -119,7 +122,7 @@ func holdDatabase(ctx context.Context, c config.Config, logger *slog.Logger) (*D
 }
 
 func outsideDatabase(c config.Config) *Database {
-	return &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL()}
+	return &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL(), ViewerURL: c.DatabaseViewerURL}
 }
 
 func privateDatabase(ctx context.Context, c config.Config, logger *slog.Logger, start func(context.Context, embedded.Options) (*embedded.Server, error)) (*Database, error) {
@@ -127,7 +130,7 @@ func privateDatabase(ctx context.Context, c config.Config, logger *slog.Logger, 
 	if err != nil {
 		return nil, err
 	}
-	return &Database{URL: server.AppURL(databaseName), OwnerURL: server.OwnerURL(databaseName), server: server, dataDir: c.DataDir}, nil
+	return &Database{URL: server.AppURL(databaseName), OwnerURL: server.OwnerURL(databaseName), ViewerURL: cmp.Or(c.DatabaseViewerURL, server.ViewerURL(databaseName)), server: server, dataDir: c.DataDir}, nil
 }
 
 // takeForDev makes sure, before anything is written, that dev may work on the
@@ -156,8 +159,12 @@ func (d *Database) takeForDev(ctx context.Context, c config.Config) error {
 
 // connect opens the pools of a server. A private database is migrated first; any
 // other must have been, unless migrate says so.
-func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, migrate bool) (db.Areas, error) {
-	if least := db.LeastConns(); c.MaxConns < least {
+func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, tracer pgx.QueryTracer, migrate bool) (db.Areas, error) {
+	least, forAreas := db.LeastConns(), c.MaxConns
+	if d.ViewerURL != "" { // the console has one connection at a time
+		least, forAreas = least+1, forAreas-1
+	}
+	if c.MaxConns < least {
 		return db.Areas{}, fmt.Errorf("WAYPOST_DATABASE_MAX_CONNS is %d, too few to divide among the areas: give %d or more", c.MaxConns, least)
 	}
 	if migrate || d.Private() {
@@ -165,7 +172,7 @@ func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Lo
 			return db.Areas{}, err
 		}
 	}
-	areas, err := db.OpenAreas(ctx, db.Options{URL: d.URL, MaxConns: c.MaxConns, Logger: logger})
+	areas, err := db.OpenAreas(ctx, db.Options{URL: d.URL, MaxConns: forAreas, Logger: logger, Tracer: tracer})
 	if err != nil {
 		return db.Areas{}, err
 	}
@@ -210,11 +217,13 @@ func (d *Database) connectOnce(ctx context.Context, c config.Config, logger *slo
 }
 
 // migrate asks first, which spares a start on a current database the lock and
-// both migrators.
+// both migrators. A role of the console that may have to be made is asked for there.
 func (d *Database) migrate(ctx context.Context) error {
-	if current, err := db.IsCurrent(ctx, d.OwnerURL); err != nil || current {
-		return err
+	if d.Private() || d.ViewerURL == "" {
+		if current, err := db.IsCurrent(ctx, d.OwnerURL); err != nil || current {
+			return err
+		}
 	}
-	_, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: d.OwnerURL, AppURL: d.URL})
+	_, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: d.OwnerURL, AppURL: d.URL, ViewerURL: d.ViewerURL})
 	return err
 }

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/demo"
 	"github.com/waypost/waypost/internal/webhook"
@@ -25,6 +27,7 @@ const (
 	envSiteKey       = "ANALYTICS_SITE_KEY"
 	envAPIKey        = "ANALYTICS_API_KEY"
 	envPSQL          = "PSQL_URL"
+	envViewer        = "WAYPOST_DATABASE_VIEWER_URL"
 )
 
 // secretKeyFile keeps dev's WAYPOST_SECRET_KEY below the data directory.
@@ -60,6 +63,10 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 		return err
 	}
 	cleanup.add("listener", func() error { return ignoreClosed(l.Close()) })
+	observed, err := observe(ctx, c, logger, cleanup)
+	if err != nil {
+		return err
+	}
 	if c.URL == "" {
 		c.URL = localURL(l)
 	}
@@ -75,26 +82,28 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 	if err != nil {
 		return err
 	}
+	env, err := readDevEnv(c.DataDir)
+	if err != nil {
+		return err
+	}
+	database.exchange(env)
 	if err := database.takeForDev(ctx, c); err != nil {
 		return err
 	}
 	if err := keepKey(); err != nil {
 		return err
 	}
-	areas, err := database.connect(ctx, c, logger, false)
+	areas, err := database.connect(ctx, c, logger, observed.statements(), false)
 	if err != nil {
 		return err
 	}
 	cleanup.add("connection pools", func() error { areas.Close(); return nil })
-	env, err := readDevEnv(c.DataDir)
-	if err != nil {
-		return err
-	}
+	c.DatabaseViewerURL = database.ViewerURL
 	if err := inDataDir(&c); err != nil {
 		return err
 	}
 	a, err := New(ctx, Options{
-		Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, Extensions: o.Extensions,
+		Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, Extensions: o.Extensions, observed: observed,
 		LookupSecret: func(name string) string { return cmp.Or(o.LookupEnv(name), env.get(name)) },
 		seed: func(ctx context.Context, s *Services, registry *webhook.Registry) error {
 			return seed(ctx, c, s, registry.Providers(), env, o)
@@ -104,15 +113,35 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 		return err
 	}
 	cleanup.add("service", a.Close)
-	env.drop(envPSQL)
-	if database.Private() {
-		env.set(envPSQL, database.OwnerURL)
-	}
 	if err := env.write(c.DataDir); err != nil {
 		return err
 	}
 	printTable(o.Out, c, env, database.Name())
 	return a.Run(ctx, l)
+}
+
+// exchange puts the owner's connection string of the private database into env. It
+// gives another, if that has none for the console, the one of an earlier dev, or a new
+// one, whose role is made with the migrations where the owner may do that.
+func (d *Database) exchange(env *devEnv) {
+	env.drop(envPSQL)
+	if d.Private() {
+		env.set(envPSQL, d.OwnerURL)
+	}
+	if d.Private() || d.ViewerURL != "" {
+		env.drop(envViewer)
+		return
+	}
+	u, err := url.Parse(d.URL)
+	if err != nil || u.Host == "" && u.Path == "" {
+		return // keywords and values; the page says how to turn the console on
+	}
+	u.User = url.UserPassword(db.ViewerRole, rand.Text())
+	if kept, err := url.Parse(env.get(envViewer)); err == nil && kept.Host == u.Host && kept.Path == u.Path && kept.RawQuery == u.RawQuery {
+		u = kept
+	}
+	d.ViewerURL = u.String()
+	env.set(envViewer, d.ViewerURL)
 }
 
 // inDataDir sets what dev finds or keeps in the data directory, where nothing else is set.
@@ -250,6 +279,7 @@ func printTable(out io.Writer, c config.Config, env *devEnv, database string) {
 Waypost is ready.
 
   Service        %[1]s
+  Operator pages %[1]s/admin
   Documentation  %[1]s%[8]s
   Description    %[1]s%[8]s/openapi.json
   Administrator  %[2]s  password %[3]s

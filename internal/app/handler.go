@@ -28,6 +28,8 @@ func newHandler(o Options, metrics http.Handler, operations api.Options, views *
 		TrustedProxies: o.Config.TrustedProxies,
 		HTTPS:          u.Scheme == "https",
 		Timeout:        o.Config.RequestTimeout,
+		Requests:       o.observed.requests,
+		Tracer:         o.observed.tracer(),
 	}
 	if err := httpedge.Use(r, edge); err != nil {
 		return nil, err
@@ -40,8 +42,8 @@ func newHandler(o Options, metrics http.Handler, operations api.Options, views *
 	for _, e := range views.Routes() {
 		r.Method(e.Method, e.Pattern, e.Handler)
 	}
-	if o.Config.MetricsToken != "" {
-		r.Method(http.MethodGet, "/metrics", requireToken(o.Config.MetricsToken, metrics))
+	if o.Config.Telemetry.MetricsToken != "" {
+		r.Method(http.MethodGet, "/metrics", requireToken(o.Config.Telemetry.MetricsToken, metrics))
 	}
 	if err := publish(r, docs.Routes()); err != nil {
 		return nil, err
@@ -55,6 +57,7 @@ func ahead(r http.Handler, edge httpedge.Options, endpoints []apidoc.Endpoint) (
 	ready := map[string]http.Handler{}
 	for _, e := range endpoints {
 		var err error
+		edge.Route = e.Pattern
 		if ready[e.Pattern], err = httpedge.Fixed(edge, e.Handler); err != nil {
 			return nil, err
 		}

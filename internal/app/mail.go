@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/mail"
@@ -12,7 +13,7 @@ import (
 
 // newMails makes the outbox with its driver. An installation that was upgraded and
 // configures none starts as before, and sends nothing.
-func newMails(ctx context.Context, s *Services, o Options) (*mail.Outbox, error) {
+func newMails(ctx context.Context, s *Services, o Options, metrics prometheus.Registerer) (*mail.Outbox, error) {
 	c := o.Config
 	sealer, err := seal.New(mail.SealPurpose, []byte(c.SecretKey), []byte(c.SecretKeyPrevious))
 	if err != nil {
@@ -27,7 +28,7 @@ func newMails(ctx context.Context, s *Services, o Options) (*mail.Outbox, error)
 		return nil, err
 	}
 	return mail.New(mail.Options{
-		DB: s.DB, Jobs: s.Queue, Sealer: sealer, Composer: composer, From: c.Mail.From, Transport: transport, Logger: o.Logger,
+		DB: s.DB, Jobs: s.Queue, Sealer: sealer, Composer: composer, From: c.Mail.From, Transport: transport, Logger: o.Logger, Metrics: metrics,
 		Renew: func(ctx context.Context, tx pgx.Tx, userID int64, kind mail.Kind, to string) (mail.Message, error) {
 			return s.Accounts.RenewLink(ctx, tx, userID, kind, to)
 		},

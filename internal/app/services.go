@@ -14,6 +14,7 @@ import (
 	"github.com/waypost/waypost/internal/audit"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/content"
+	"github.com/waypost/waypost/internal/dbview"
 	"github.com/waypost/waypost/internal/jobs"
 	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/queue"
@@ -49,6 +50,7 @@ type Services struct {
 	Mails    *mail.Outbox
 	Ingester *stats.Ingester
 	Uploads  *upload.Service
+	Database *dbview.Service
 
 	closers closers
 }
@@ -133,10 +135,13 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 	if s.Tokens, err = newTokens(ctx, s, o.Config); err != nil {
 		return err
 	}
-	if s.Mails, err = newMails(ctx, s, o); err != nil {
+	if s.Mails, err = newMails(ctx, s, o, metrics); err != nil {
 		return err
 	}
 	if err := s.openUploads(ctx, o); err != nil {
+		return err
+	}
+	if s.Database, err = dbview.New(dbview.Options{DB: o.Areas.Requests, ViewerURL: o.Config.DatabaseViewerURL}); err != nil {
 		return err
 	}
 	accounts, err := serverAccounts(s, o)
@@ -152,7 +157,7 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 	if err := s.openWebhooks(o, registry, metrics); err != nil {
 		return err
 	}
-	s.Ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.Areas.Collection, Sites: s.Sites, Country: s.Countries.Lookup})
+	s.Ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.Areas.Collection, Sites: s.Sites, Country: s.Countries.Lookup, Metrics: metrics})
 	if err != nil {
 		return err
 	}

@@ -27,26 +27,28 @@ type Config struct {
 	LogLevel        string         `env:"WAYPOST_LOG_LEVEL" flag:"log-level" for:"server" envDefault:"info" help:"debug, info, warn or error"`
 	LogFormat       string         `env:"WAYPOST_LOG_FORMAT" flag:"log-format" for:"server" help:"json or text; by default text in dev and json elsewhere"`
 
-	DatabaseURL      string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev creates a private server in the data directory, and other commands use that server"`
-	DatabaseOwnerURL string `env:"WAYPOST_DATABASE_OWNER_URL" help:"Connection string of the database's owner, for migrations; default DATABASE_URL"`
-	MaxConns         int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"25" help:"Maximum number of database connections of this process, 10 or more; they are divided among deliveries, collection, statistics that read events, jobs, the audit log and everything else"`
-	DataDir          string `env:"WAYPOST_DATA_DIR" flag:"data-dir" for:"database" envDefault:".waypost" help:"Where dev keeps its private PostgreSQL and dev.env; other commands work on the database there, and take this or DATABASE_URL, not both"`
-	PostgresBin      string `env:"WAYPOST_POSTGRES_BIN" flag:"postgres-bin" for:"database" help:"Directory of PostgreSQL's programs for the private server; dev finds it by itself when unset"`
+	DatabaseURL       string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev creates a private server in the data directory, and other commands use that server"`
+	DatabaseOwnerURL  string `env:"WAYPOST_DATABASE_OWNER_URL" help:"Connection string of the database's owner, for migrations; default DATABASE_URL"`
+	DatabaseViewerURL string `env:"WAYPOST_DATABASE_VIEWER_URL" help:"Connection string of the role waypost_viewer, for the console of the database page; without it the page shows how to turn the console on, and dev uses a role of its own"`
+	MaxConns          int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"25" help:"Maximum number of database connections of this process, 10 or more, 11 with the database console; they are divided among deliveries, collection, statistics that read events, jobs, the audit log and everything else"`
+	DataDir           string `env:"WAYPOST_DATA_DIR" flag:"data-dir" for:"database" envDefault:".waypost" help:"Where dev keeps its private PostgreSQL and dev.env; other commands work on the database there, and take this or DATABASE_URL, not both"`
+	PostgresBin       string `env:"WAYPOST_POSTGRES_BIN" flag:"postgres-bin" for:"database" help:"Directory of PostgreSQL's programs for the private server; dev finds it by itself when unset"`
 
 	SecretKey         string `env:"WAYPOST_SECRET_KEY" help:"Secret of 32 bytes or more that encrypts the signing keys, two-factor secrets and the links of mails that wait; required by serve"`
 	SecretKeyPrevious string `env:"WAYPOST_SECRET_KEY_PREVIOUS" help:"The former secret key, which can still decrypt while you change WAYPOST_SECRET_KEY"`
 
-	ConfigFile   string `env:"WAYPOST_CONFIG" flag:"config" for:"server" help:"YAML file that declares webhook providers and handlers"`
-	MetricsToken string `env:"WAYPOST_METRICS_TOKEN" help:"Bearer token for GET /metrics, 16 characters or more; while it is not set, the path does not exist"`
+	ConfigFile string `env:"WAYPOST_CONFIG" flag:"config" for:"server" help:"YAML file that declares webhook providers and handlers"`
 
-	Accounts Accounts
-	OAuth    OAuth
-	Mail     Mail
-	Webhooks Webhooks
-	Uploads  Uploads
-	Audit    Audit
-	Docs     Docs
-	Dev      Dev
+	Telemetry Telemetry
+	Accounts  Accounts
+	Pages     Pages
+	OAuth     OAuth
+	Mail      Mail
+	Webhooks  Webhooks
+	Uploads   Uploads
+	Audit     Audit
+	Docs      Docs
+	Dev       Dev
 
 	dataDirGiven bool
 }
@@ -59,6 +61,12 @@ func (c Config) DataDirGiven() bool { return c.dataDirGiven }
 type Accounts struct {
 	RefreshGrace    time.Duration `env:"WAYPOST_REFRESH_GRACE" flag:"refresh-grace" for:"server" envDefault:"0s" help:"For how long a refresh token may be used a second time, up to 10s, for clients that refresh twice at once; with 0s a second use ends the session"`
 	RequireAdmin2FA bool          `env:"WAYPOST_REQUIRE_ADMIN_2FA" flag:"require-admin-2fa" for:"server" help:"Administrators without two-factor authentication can do nothing but set it up"`
+}
+
+// Pages are the settings of the operator pages.
+type Pages struct {
+	SessionMax  time.Duration `env:"WAYPOST_PAGES_SESSION_MAX" flag:"pages-session-max" for:"server" envDefault:"12h" help:"Longest time that a sign-in at the operator pages lasts"`
+	SessionIdle time.Duration `env:"WAYPOST_PAGES_SESSION_IDLE" flag:"pages-session-idle" for:"server" envDefault:"30m" help:"A sign-in at the operator pages ends after this time without a request"`
 }
 
 // Webhooks are the settings of the memory for deliveries, of the retention of
@@ -98,9 +106,6 @@ type Dev struct {
 	SiteKey       string `env:"ANALYTICS_SITE_KEY" help:"dev: the demo site's public key"`
 	APIKey        string `env:"ANALYTICS_API_KEY" help:"dev: the demo site's secret reading key"`
 }
-
-// minMetricsToken is the least length of WAYPOST_METRICS_TOKEN in bytes.
-const minMetricsToken = 16
 
 // ServeErrors lists what serve lacks, one sentence per variable, each naming it.
 func (c Config) ServeErrors() []string {

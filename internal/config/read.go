@@ -105,6 +105,9 @@ func (c Config) validate() error {
 	if c.Audit.RetentionDays < 0 || c.Audit.RetentionDays > 36500 {
 		errs = append(errs, errors.New("WAYPOST_AUDIT_RETENTION_DAYS must be 0 to 36500"))
 	}
+	if c.Pages.SessionMax < time.Minute || c.Pages.SessionIdle < time.Minute || c.Pages.SessionIdle > c.Pages.SessionMax {
+		errs = append(errs, errors.New("WAYPOST_PAGES_SESSION_IDLE and WAYPOST_PAGES_SESSION_MAX must be 1m or more, the former at most the latter"))
+	}
 	if c.Accounts.RefreshGrace < 0 || c.Accounts.RefreshGrace > maxRefreshGrace {
 		errs = append(errs, fmt.Errorf("WAYPOST_REFRESH_GRACE must be from 0s to %s", maxRefreshGrace))
 	}
@@ -114,10 +117,7 @@ func (c Config) validate() error {
 	if c.MaxConns < 1 {
 		errs = append(errs, errors.New("WAYPOST_DATABASE_MAX_CONNS must be positive"))
 	}
-	if c.MetricsToken != "" && len(c.MetricsToken) < minMetricsToken {
-		errs = append(errs, fmt.Errorf("WAYPOST_METRICS_TOKEN is weak: it has fewer than %d characters", minMetricsToken))
-	}
-	return errors.Join(append(errs, c.Webhooks.validate(), c.OAuth.validate(), c.Mail.validate(), c.Uploads.validate())...)
+	return errors.Join(append(errs, c.Telemetry.validate(), c.Webhooks.validate(), c.OAuth.validate(), c.Mail.validate(), c.Uploads.validate())...)
 }
 
 func (w Webhooks) validate() error {
@@ -194,7 +194,7 @@ func readable(err error) error {
 			continue
 		}
 		name := p.Name
-		for _, t := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Docs](), reflect.TypeFor[Accounts](), reflect.TypeFor[OAuth](), reflect.TypeFor[Mail](), reflect.TypeFor[Webhooks](), reflect.TypeFor[Uploads](), reflect.TypeFor[Dev]()} {
+		for _, t := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Telemetry](), reflect.TypeFor[Docs](), reflect.TypeFor[Accounts](), reflect.TypeFor[OAuth](), reflect.TypeFor[Mail](), reflect.TypeFor[Webhooks](), reflect.TypeFor[Uploads](), reflect.TypeFor[Dev]()} {
 			if f, ok := t.FieldByName(p.Name); ok {
 				name = f.Tag.Get("env")
 			}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/waypost/waypost/internal/fault"
 )
 
@@ -105,6 +107,7 @@ type entry[T, R any] struct {
 	item   T
 	size   int
 	at     time.Time       // when it began to wait
+	span   trace.Span      // of the caller
 	result chan outcome[R] // holds one, so that a flusher never waits for a caller
 }
 
@@ -133,7 +136,7 @@ func (g *Group[T, R]) Submit(ctx context.Context, item T) (R, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	e := &entry[T, R]{item: item, size: g.o.Size(item), at: g.o.Now(), result: make(chan outcome[R], 1)}
+	e := &entry[T, R]{item: item, size: g.o.Size(item), at: g.o.Now(), span: trace.SpanFromContext(ctx), result: make(chan outcome[R], 1)}
 	if err := g.enqueue(e); err != nil {
 		return none, err
 	}
@@ -161,6 +164,13 @@ func (g *Group[T, R]) Close(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return nil
+}
+
+// Waiting is the number of items that wait for a flusher.
+func (g *Group[T, R]) Waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.queue)
 }
 
 // Accepts returns what Submit would return at once for an item of size bytes, nil
@@ -270,6 +280,8 @@ func (g *Group[T, R]) commit(batch []*entry[T, R]) {
 func (g *Group[T, R]) try(batch []*entry[T, R]) ([]R, error) {
 	ctx, cancel := context.WithTimeout(g.ctx, g.o.FlushTimeout)
 	defer cancel()
+	ctx, span := traced(ctx, batch)
+	defer span.End()
 	items := make([]T, len(batch))
 	for i, e := range batch {
 		items[i] = e.item
@@ -288,4 +300,24 @@ func (g *Group[T, R]) try(batch []*entry[T, R]) ([]R, error) {
 		err = fmt.Errorf("groupcommit: flush returned %d results for %d items", len(values), len(items))
 	}
 	return values, err
+}
+
+// traced puts a batch into the trace of the first caller that has one; the span has
+// links to the traces of the others.
+func traced[T, R any](ctx context.Context, batch []*entry[T, R]) (context.Context, trace.Span) {
+	var first trace.Span
+	var others []trace.Link
+	for _, e := range batch {
+		switch c := e.span.SpanContext(); {
+		case !c.IsSampled():
+		case first == nil:
+			first = e.span
+		default:
+			others = append(others, trace.Link{SpanContext: c})
+		}
+	}
+	if first == nil {
+		return ctx, trace.SpanFromContext(ctx) // none
+	}
+	return first.TracerProvider().Tracer("waypost").Start(trace.ContextWithSpan(ctx, first), "commit together", trace.WithLinks(others...))
 }

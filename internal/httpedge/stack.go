@@ -18,8 +18,10 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/telemetry"
 )
 
 // Options configure the stack that every request passes.
@@ -35,6 +37,12 @@ type Options struct {
 	NewRequestID func() string
 	// Now is the clock; default time.Now.
 	Now func() time.Time
+	// Requests counts every request; nil for nobody.
+	Requests *telemetry.Requests
+	// Tracer makes a span of each request; nil for none.
+	Tracer trace.Tracer
+	// Route is the route of all requests behind Fixed, where no router says it.
+	Route string
 }
 
 func (o Options) withDefaults() Options {
@@ -59,7 +67,7 @@ func Use(r chi.Router, o Options) error {
 	if err != nil {
 		return err
 	}
-	r.Use(identify(o.NewRequestID), logRequests(o.Logger, o.Now))
+	r.Use(identify(o.NewRequestID), observe(o))
 	r.Use(anonymous(&clients{trusted: o.TrustedProxies, logger: o.Logger}), secure(o.HTTPS), compress, recoverPanics(o.Logger), limitTime(o.Timeout), middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) { WriteError(w, r, errNoRoute) })
 	r.MethodNotAllowed(methodNotAllowed(r))
@@ -74,7 +82,7 @@ func Fixed(o Options, next http.Handler) (http.Handler, error) {
 		return nil, errors.New("httpedge: no logger")
 	}
 	o = o.withDefaults()
-	return chi.Chain(identify(o.NewRequestID), logRequests(o.Logger, o.Now), secure(o.HTTPS), recoverPanics(o.Logger)).Handler(next), nil
+	return chi.Chain(identify(o.NewRequestID), observe(o), secure(o.HTTPS), recoverPanics(o.Logger)).Handler(next), nil
 }
 
 var errNoRoute = fault.New(fault.NotFound, fault.CodeNotFound, "Nothing is served at this path. GET / lists the entry points.")
@@ -179,47 +187,4 @@ func CheckQuery(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// logRequests writes one line per request. The query string stays out of it:
-// clients put secrets there.
-func logRequests(logger *slog.Logger, now func() time.Time) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			start := now()
-			ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-			defer func() {
-				level := slog.LevelInfo
-				switch status := ww.Status(); {
-				case status == http.StatusServiceUnavailable: // said on purpose, and often when it is
-					level = slog.LevelWarn
-				case status >= http.StatusInternalServerError:
-					level = slog.LevelError
-				}
-				if !logger.Enabled(r.Context(), level) {
-					return
-				}
-				attrs := []slog.Attr{
-					slog.String("method", r.Method),
-					slog.String("path", r.URL.Path),
-					slog.Int("status", ww.Status()),
-					slog.Int("bytes", ww.BytesWritten()),
-					slog.Duration("took", now().Sub(start)),
-					slog.String("request_id", RequestID(r.Context())),
-				}
-				if rc := chi.RouteContext(r.Context()); rc != nil {
-					attrs = append(attrs, slog.String("route", rc.RoutePattern()))
-				}
-				if e, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
-					e.mu.Lock()
-					if e.err != nil {
-						attrs = append(attrs, slog.String("error", e.err.Error()))
-					}
-					e.mu.Unlock()
-				}
-				logger.LogAttrs(r.Context(), level, "request", attrs...)
-			}()
-			next.ServeHTTP(ww, r)
-		})
-	}
 }

@@ -30,6 +30,10 @@ type Failure struct {
 type failures struct {
 	logger  *slog.Logger
 	counter *prometheus.CounterVec
+	took    *prometheus.HistogramVec // runs of jobs by name and outcome
+	waited  *prometheus.HistogramVec // by queue
+
+	named map[string]bool // what may be a label
 
 	mu  sync.Mutex
 	row map[string]streak
@@ -46,19 +50,47 @@ func (s streak) tolerable() bool { return s.periodic && s.Count <= tolerated }
 // newFailures makes the metric, with a series for each of names from the start, so
 // that their first failure is an increase.
 func newFailures(logger *slog.Logger, metrics prometheus.Registerer, names []string) (*failures, error) {
-	f := &failures{logger: logger, row: make(map[string]streak), counter: prometheus.NewCounterVec(prometheus.CounterOpts{
+	f := &failures{logger: logger, row: make(map[string]streak), named: make(map[string]bool), counter: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waypost_job_failures_total",
 		Help: "Jobs whose last attempt failed, by kind, and failed runs of periodic tasks, counted from the third failure in a row, by name.",
 	}, []string{"name"})}
+	f.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "waypost_job_seconds", Help: "Time of a job's run, by kind, of a periodic task's, by name. Those that every process runs by itself are not in it.",
+		Buckets: []float64{.01, .05, .1, .5, 1, 5, 10, 60, 600},
+	}, []string{"name", "outcome"})
+	f.waited = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "waypost_job_wait_seconds", Help: "Time from the moment when a job may run to its start, by queue.",
+		Buckets: []float64{.05, .1, .5, 1, 5, 10, 60, 600},
+	}, []string{"queue"})
 	for _, name := range names {
 		f.counter.WithLabelValues(name)
+		f.named[name] = true
 	}
-	if metrics != nil {
-		if err := metrics.Register(f.counter); err != nil {
+	if metrics == nil {
+		return f, nil
+	}
+	for _, c := range []prometheus.Collector{f.counter, f.took, f.waited} {
+		if err := metrics.Register(c); err != nil {
 			return nil, fmt.Errorf("jobs: metrics: %w", err)
 		}
 	}
 	return f, nil
+}
+
+// measure takes the times of one run.
+func (f *failures) measure(e *river.Event, name string) {
+	if e.JobStats == nil {
+		return
+	}
+	if !f.named[name] { // of another version of the program, which any name may be
+		name = "(other)"
+	}
+	outcome := "ok"
+	if e.Kind != river.EventKindJobCompleted {
+		outcome = "failed"
+	}
+	f.took.WithLabelValues(name, outcome).Observe(e.JobStats.RunDuration.Seconds())
+	f.waited.WithLabelValues(e.Job.Queue).Observe(e.JobStats.QueueWaitDuration.Seconds())
 }
 
 // watch takes note of events until there are no more.
@@ -71,6 +103,7 @@ func (f *failures) watch(events <-chan *river.Event) {
 // note takes the end of one job's run.
 func (f *failures) note(e *river.Event) {
 	name, periodic := nameOf(e.Job)
+	f.measure(e, name)
 	switch {
 	case e.Kind == river.EventKindJobCompleted:
 		f.succeeded(name)

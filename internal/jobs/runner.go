@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/queue"
@@ -67,6 +69,8 @@ type Options struct {
 	Workers  []Worker
 	// Metrics takes the runner's metrics; nil for none.
 	Metrics prometheus.Registerer
+	// Tracer makes a span of each run of a job; nil for none.
+	Tracer trace.Tracer
 	// Lease is for how long a process keeps its jobs without a sign of life; 0 is half a
 	// minute. All processes on a database must have the same.
 	Lease time.Duration
@@ -81,6 +85,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.AliveDB, o.Lease = cmp.Or(o.AliveDB, o.DB), cmp.Or(o.Lease, leaseTime)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Tracer == nil {
+		o.Tracer = noop.NewTracerProvider().Tracer("")
 	}
 	var err error
 	if o.Queue == nil {
@@ -119,7 +126,7 @@ func New(o Options) (*Runner, error) {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
 	for _, w := range o.Workers {
-		if err := w.register(registry, r.lease); err != nil {
+		if err := w.register(registry, r.lease, o.Tracer); err != nil {
 			return nil, fmt.Errorf("jobs: %w", err)
 		}
 	}

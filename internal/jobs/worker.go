@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/queue"
@@ -13,7 +16,7 @@ import (
 // Worker works the jobs of one kind. Work and WorkByID make one.
 type Worker struct {
 	kind     string
-	register func(*river.Workers, *lease) error
+	register func(*river.Workers, *lease, trace.Tracer) error
 }
 
 // Limits bound the runs of one kind of job. The zero value is right for most kinds.
@@ -43,8 +46,8 @@ func Work[A queue.Job](do func(context.Context, A) error, l Limits) Worker {
 // WorkByID is Work for a function that also needs the job's id.
 func WorkByID[A queue.Job](do func(ctx context.Context, a A, id int64) error, l Limits) Worker {
 	var a A
-	return Worker{kind: a.Kind(), register: func(to *river.Workers, held *lease) error {
-		return river.AddWorkerSafely(to, &worker[A]{do: do, limits: l, lease: held})
+	return Worker{kind: a.Kind(), register: func(to *river.Workers, held *lease, tracer trace.Tracer) error {
+		return river.AddWorkerSafely(to, &worker[A]{do: do, limits: l, lease: held, tracer: tracer})
 	}}
 }
 
@@ -53,6 +56,7 @@ type worker[A queue.Job] struct {
 	do     func(context.Context, A, int64) error
 	limits Limits
 	lease  *lease
+	tracer trace.Tracer
 }
 
 // Timeout implements river.Worker; 0 is the client's.
@@ -70,9 +74,14 @@ func (w *worker[A]) NextRetry(job *river.Job[A]) time.Time {
 func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
 	ctx, release := w.lease.bind(ctx)
 	defer release()
+	ctx, span := w.begin(ctx, job)
+	defer span.End()
 	err := w.do(identity.NewContext(ctx, identity.Job(job.ID, job.Kind)), job.Args, job.ID)
 	if wait, again := queue.AgainIn(err); again {
 		return river.JobSnooze(wait)
+	}
+	if err != nil {
+		span.SetStatus(codes.Error, "") // the text is the job's
 	}
 	if broken := brokenOff(ctx, err); broken != nil {
 		return broken
@@ -81,4 +90,10 @@ func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
 		return river.JobCancel(err)
 	}
 	return err
+}
+
+// begin makes the span of a run, in the trace of what inserted the job.
+func (w *worker[A]) begin(ctx context.Context, job *river.Job[A]) (context.Context, trace.Span) {
+	return w.tracer.Start(queue.ContinueTrace(ctx, job.Metadata), job.Kind, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		attribute.Int64("waypost.job.id", job.ID), attribute.String("waypost.job.queue", job.Queue), attribute.Int("waypost.job.attempt", job.Attempt)))
 }

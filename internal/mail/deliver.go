@@ -198,6 +198,16 @@ func (b *Outbox) record(ctx context.Context, row dbsqlc.Mail, failure error) err
 	if err := b.persist(ctx, store); err != nil {
 		return fmt.Errorf("mail: record what became of mail %d: %w", row.ID, err)
 	}
+	outcome := "failed"
+	switch {
+	case failure == nil:
+		outcome = "sent"
+	case refused:
+		outcome = "refused"
+	case last:
+		outcome = "given_up"
+	}
+	b.sent.WithLabelValues(outcome).Inc()
 	switch {
 	case failure == nil || refused: // an address that does not exist is no failure of ours
 		return nil

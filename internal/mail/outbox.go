@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
@@ -53,6 +54,8 @@ type Options struct {
 	// set it.
 	Interrupt func(Boundary) error
 	Logger    *slog.Logger
+	// Metrics takes what is counted about mails; nil for nobody.
+	Metrics prometheus.Registerer
 }
 
 // Jobs inserts jobs, and tells how they ended.
@@ -99,6 +102,7 @@ type Outbox struct {
 	o       Options
 	queries dbsqlc.Queries
 	domain  string // of Message-IDs
+	sent    *prometheus.CounterVec
 }
 
 // New makes an Outbox.
@@ -107,7 +111,18 @@ func New(o Options) (*Outbox, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	b := &Outbox{o: o, domain: o.Composer.host}
+	b := &Outbox{o: o, domain: o.Composer.host, sent: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "waypost_mails_total",
+		Help: "Attempts to send a mail by outcome: sent, refused by the server for good, failed and to be tried again, given up after a day.",
+	}, []string{"outcome"})}
+	for _, outcome := range []string{"sent", "refused", "failed", "given_up"} {
+		b.sent.WithLabelValues(outcome)
+	}
+	if o.Metrics != nil {
+		if err := o.Metrics.Register(b.sent); err != nil {
+			return nil, fmt.Errorf("mail: metrics: %w", err)
+		}
+	}
 	if at := strings.LastIndexByte(o.From, '@'); at >= 0 {
 		b.domain = strings.TrimRight(o.From[at+1:], "> ")
 	}

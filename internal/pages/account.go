@@ -212,13 +212,18 @@ func doing(ctx context.Context, operation string) context.Context {
 	return identity.NewContext(ctx, identity.FromContext(ctx).Doing(operation))
 }
 
-// readForm fills r.PostForm. It returns errForeign, errTooMuch or errForm.
+// readForm is readBody for a form of this site; of another it returns errForeign.
 func readForm(w http.ResponseWriter, r *http.Request) error {
 	// Browsers say where a form comes from (W3C Fetch Metadata); what says nothing
 	// is no browser that another site could use.
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return errForeign
 	}
+	return readBody(w, r)
+}
+
+// readBody fills r.PostForm. It returns errTooMuch or errForm.
+func readBody(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	err := r.ParseForm()
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {

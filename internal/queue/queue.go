@@ -37,7 +37,7 @@ func New(logger *slog.Logger) (*Queue, error) {
 
 // Insert adds job to tx: it exists if and only if tx commits.
 func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, job Job) error {
-	if _, err := q.client.InsertTx(ctx, tx, job, nil); err != nil {
+	if _, err := q.client.InsertTx(ctx, tx, job, &river.InsertOpts{Metadata: TraceOf(ctx).metadata}); err != nil {
 		return fmt.Errorf("queue: insert %s: %w", job.Kind(), err)
 	}
 	return nil
@@ -51,6 +51,8 @@ type Entry struct {
 	Lane string
 	// At is the earliest time for the job to run; the zero value means at once.
 	At time.Time
+	// Trace is what the job goes on with; nil for the trace of the insertion.
+	Trace *Trace
 }
 
 // Webhooks is the lane of jobs that handle and forward webhook events.
@@ -88,8 +90,13 @@ func once(lane string) *river.InsertOpts {
 // InsertMany is Insert for several; it returns the jobs' ids in their order.
 func (q *Queue) InsertMany(ctx context.Context, tx pgx.Tx, entries []Entry) ([]int64, error) {
 	params := make([]river.InsertManyParams, len(entries))
+	inserting := TraceOf(ctx)
 	for i, e := range entries {
-		params[i] = river.InsertManyParams{Args: e.Job, InsertOpts: &river.InsertOpts{Queue: e.Lane, ScheduledAt: e.At}}
+		of := e.Trace
+		if of == nil {
+			of = &inserting
+		}
+		params[i] = river.InsertManyParams{Args: e.Job, InsertOpts: &river.InsertOpts{Queue: e.Lane, ScheduledAt: e.At, Metadata: of.metadata}}
 	}
 	inserted, err := q.client.InsertManyTx(ctx, tx, params)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
@@ -45,6 +46,8 @@ type IngesterOptions struct {
 	MaxQueued int
 	// RefusedEvery is how often the counts of refused hits are stored; default 10 s.
 	RefusedEvery time.Duration
+	// Metrics takes what is counted about hits; nil for nobody.
+	Metrics prometheus.Registerer
 }
 
 func (o IngesterOptions) validate() error {
@@ -89,6 +92,7 @@ type Ingester struct {
 	batches *groupcommit.Group[reportedBatch, int]
 	drops   *groupcommit.Group[dropKey, struct{}]
 	refused *refusals
+	metrics *collected
 }
 
 // NewIngester makes an Ingester and starts its flushers. Close stops them.
@@ -107,6 +111,9 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{
 		Flushers: 3, MaxBatch: batchesTogether, MaxQueued: batchesQueued, MaxWait: maxQueueWait, Size: reportedSize,
 	}, i.flushBatches)
+	if i.metrics, err = newCollected(i.o.Metrics, i.collect.Waiting); err != nil {
+		return nil, err
+	}
 	i.drops = newDropGroup(i.o.DB, i.write.sessions.queries)
 	i.refused = newRefusals(i.o.DB, i.write.sessions.queries, i.o.Sites, i.o.RefusedEvery)
 	return i, nil
@@ -118,6 +125,12 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 // rule is a fault of kind Invalid; a full queue or an absent database one of kind
 // Unavailable.
 func (i *Ingester) Collect(ctx context.Context, s site.Site, h Hit) error {
+	dropped, err := i.collectHit(ctx, s, h)
+	i.metrics.count(dropped, err)
+	return err
+}
+
+func (i *Ingester) collectHit(ctx context.Context, s site.Site, h Hit) (Drop, error) {
 	h.At = i.o.Now()
 	v, dropped, err := visitOf(s, i.located(h), i.write.clients.Parse(h.UserAgent))
 	if fault.KindOf(err) == fault.Invalid {
@@ -125,18 +138,18 @@ func (i *Ingester) Collect(ctx context.Context, s site.Site, h Hit) error {
 	}
 	if dropped != counted {
 		if _, notCounted := i.drops.Submit(ctx, i.dropKey(s, dropped)); notCounted != nil {
-			return notCounted
+			return dropped, notCounted
 		}
 	}
 	if err != nil || dropped != counted {
-		return err
+		return dropped, err
 	}
 	events, err := i.write.place(ctx, s, []visit{v})
 	if err != nil {
-		return orGone(err, site.ErrSiteKey)
+		return counted, orGone(err, site.ErrSiteKey)
 	}
 	_, err = i.collect.Submit(ctx, events[0])
-	return orGone(err, site.ErrSiteKey)
+	return counted, orGone(err, site.ErrSiteKey)
 }
 
 // orGone is err, or gone when the site was deleted while the caller remembered it.

@@ -12,6 +12,7 @@ import (
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/queue"
 )
 
 // crowded is the wait of an event that found no transaction free for its handler.
@@ -189,6 +190,7 @@ func (r *Receiver) postpone(ctx context.Context, c claim, wait time.Duration) St
 func (r *Receiver) submit(ctx context.Context, c claim, o outcome) Status {
 	ctx, cancel := context.WithTimeout(ctx, r.o.StoreTimeout)
 	defer cancel()
+	o.trace = queue.TraceOf(ctx)
 	held, err := r.outcomes.Submit(ctx, o)
 	if err == nil && !held {
 		err = errLeaseLost

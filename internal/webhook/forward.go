@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waypost/waypost/internal/telemetry"
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
@@ -82,7 +83,7 @@ func Forward(t ForwardTarget, o ForwardOptions) (Binding, error) {
 		Timeout: o.Timeout,
 		// A redirect would take a signed event to where no operator sent it.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
+		Transport: telemetry.Outgoing(&http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 			ForceAttemptHTTP2:      true,
@@ -91,7 +92,7 @@ func Forward(t ForwardTarget, o ForwardOptions) (Binding, error) {
 			IdleConnTimeout:        time.Minute,
 			MaxResponseHeaderBytes: 64 << 10,
 			DisableCompression:     true,
-		},
+		}),
 	}}
 	return Binding{Provider: t.Provider, EventType: t.EventType, Handler: f.handle, Retry: o.Retry, ByJob: true}, nil
 }

@@ -15,11 +15,11 @@ type metrics struct {
 	received, duplicates, conflicts, rejected *prometheus.CounterVec
 	handled                                   *prometheus.HistogramVec
 	dropped                                   prometheus.Counter
-	bodies                                    prometheus.GaugeFunc
+	bodies, waiting                           prometheus.GaugeFunc
 }
 
 // newMetrics makes the metrics and registers them, where there is a registerer.
-func newMetrics(to prometheus.Registerer, providers []Registration, streaks prometheus.Collector, bodies *bodyMemory) (*metrics, error) {
+func newMetrics(to prometheus.Registerer, providers []Registration, streaks prometheus.Collector, bodies *bodyMemory, storing func() float64) (*metrics, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "waypost", Subsystem: "webhook", Name: name, Help: help}, labels)
 	}
@@ -41,6 +41,9 @@ func newMetrics(to prometheus.Registerer, providers []Registration, streaks prom
 			Namespace: "waypost", Subsystem: "webhook", Name: "body_bytes", Help: "Bytes of memory that deliveries' bodies take at this moment.",
 		}, func() float64 { return float64(bodies.held.Load()) }),
 	}
+	m.waiting = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "waypost", Subsystem: "webhook", Name: "storing", Help: "Deliveries that wait for a transaction to be stored in.",
+	}, storing)
 	for _, p := range providers {
 		m.received.WithLabelValues(p.Name)
 		m.duplicates.WithLabelValues(p.Name)
@@ -49,7 +52,7 @@ func newMetrics(to prometheus.Registerer, providers []Registration, streaks prom
 	if to == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.received, m.duplicates, m.conflicts, m.rejected, m.handled, m.dropped, m.bodies, streaks} {
+	for _, c := range []prometheus.Collector{m.received, m.duplicates, m.conflicts, m.rejected, m.handled, m.dropped, m.bodies, m.waiting, streaks} {
 		if err := to.Register(c); err != nil {
 			return nil, err
 		}

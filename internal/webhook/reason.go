@@ -34,6 +34,14 @@ const (
 	ReasonUnavailable Reason = "storage_unavailable"
 )
 
+// Reasons returns the reasons that a refused delivery is logged with.
+func Reasons() []Reason {
+	return []Reason{
+		ReasonProvider, ReasonNoSecret, ReasonBadSecret, ReasonMissing, ReasonRepeated, ReasonMalformed, ReasonTooOld, ReasonTooNew, ReasonMismatch,
+		ReasonVerifier, ReasonTooLarge, ReasonSlow, ReasonIncomplete, ReasonBody, ReasonField, ReasonExtractor,
+	}
+}
+
 // ErrIncomplete marks the cause of a body that ended before its announced length.
 var ErrIncomplete = errors.New("webhook: the body is incomplete")
 

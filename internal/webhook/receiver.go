@@ -20,6 +20,7 @@ import (
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/groupcommit"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
@@ -174,7 +175,7 @@ func NewReceiver(o Options) (*Receiver, error) {
 	r := &Receiver{o: o, transactions: make(chan struct{}, o.MaxTransactions), memory: newBodyMemory(o.BodyMemory),
 		store: store{db: o.DB, jobs: o.Jobs, registry: o.Registry, bound: o.Registry.bound(), lease: o.Lease, now: o.Now, newLease: uuid.NewRandom}}
 	var err error
-	if r.metrics, err = newMetrics(o.Metrics, o.Registry.Providers(), newStreakCollector(r), r.memory); err != nil {
+	if r.metrics, err = newMetrics(o.Metrics, o.Registry.Providers(), newStreakCollector(r), r.memory, func() float64 { return float64(r.arrivals.Waiting() + r.forwards.Waiting()) }); err != nil {
 		return nil, fmt.Errorf("webhook: metrics: %w", err)
 	}
 	r.rejected = newRejectedLog(o, func(n int) { r.metrics.dropped.Add(float64(n)) })
@@ -337,7 +338,7 @@ func (r *Receiver) persist(ctx context.Context, by identity.Principal, e Event, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.StoreTimeout)
 	defer cancel()
-	stored, err := group.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: bound, by: by})
+	stored, err := group.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: bound, by: by, trace: queue.TraceOf(ctx)})
 	if err != nil {
 		return arrival{}, err
 	}

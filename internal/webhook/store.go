@@ -14,6 +14,7 @@ import (
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/queue"
 )
 
 // store keeps events. Leases are measured by the database's clock, which all
@@ -36,6 +37,7 @@ type row struct {
 	sha256   [32]byte
 	dispatch bool // a handler will run, so it is stored as pending
 	by       identity.Principal
+	trace    queue.Trace // in which it was delivered
 }
 
 // senders are who stores rows.
@@ -89,9 +91,13 @@ func (s *store) insertForJobs(ctx context.Context, rows []row) ([]arrival, error
 		if err != nil || len(ids) == 0 {
 			return err
 		}
+		traces := make(map[uuid.UUID]queue.Trace, len(rows))
+		for _, r := range rows {
+			traces[r.event.ID] = r.trace
+		}
 		left := make([]outcome, len(ids))
 		for i, id := range ids {
-			left[i] = outcome{id: id, lease: lease, status: Pending, at: s.now(), deferred: true}
+			left[i] = outcome{id: id, lease: lease, status: Pending, at: s.now(), deferred: true, trace: traces[id]}
 		}
 		jobs, err := s.insertJobs(ctx, tx, left)
 		if err != nil {

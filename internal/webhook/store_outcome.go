@@ -24,6 +24,7 @@ type outcome struct {
 	wait      time.Duration
 	deferred  bool // left to a job without an attempt
 	by        identity.Principal
+	trace     queue.Trace // in which it was handled
 }
 
 // record stores outcomes in one transaction, with the jobs of what goes on, and
@@ -69,7 +70,7 @@ func (s *store) insertJobs(ctx context.Context, tx pgx.Tx, outcomes []outcome) (
 	var entries []queue.Entry
 	for _, o := range outcomes {
 		if o.status == Pending {
-			entry := queue.Entry{Job: AttemptJob{EventID: o.id}, Lane: queue.Webhooks}
+			entry := queue.Entry{Job: AttemptJob{EventID: o.id}, Lane: queue.Webhooks, Trace: &o.trace}
 			if o.wait > 0 { // a job with a time waits for the queue's scheduler, even if it has come
 				entry.At = s.now().Add(o.wait)
 			}

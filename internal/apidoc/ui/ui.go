@@ -21,8 +21,8 @@ import (
 	"strings"
 
 	"github.com/waypost/waypost/internal/apidoc/precompressed"
-	"github.com/waypost/waypost/third_party/docsui"
-	"github.com/waypost/waypost/third_party/docsui/origin"
+	"github.com/waypost/waypost/third_party/browser"
+	"github.com/waypost/waypost/third_party/browser/origin"
 )
 
 //go:embed assets
@@ -99,7 +99,7 @@ func New(o Options) (*UI, error) {
 }
 
 func (u *UI) addThirdParty(directory string) error {
-	raw, err := docsui.Files.ReadFile(directory + "/origin.json")
+	raw, err := browser.Files.ReadFile(directory + "/origin.json")
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (u *UI) addThirdParty(directory string) error {
 	for _, f := range record.Files {
 		stored := func(ending string) func() []byte {
 			return func() []byte {
-				b, err := docsui.Files.ReadFile(directory + "/" + f.Name + ending)
+				b, err := browser.Files.ReadFile(directory + "/" + f.Name + ending)
 				if err != nil {
 					panic(err) // found at start, and the files are in the binary
 				}
@@ -118,7 +118,7 @@ func (u *UI) addThirdParty(directory string) error {
 			}
 		}
 		for _, ending := range []string{".br", ".gz"} {
-			if _, err := fs.Stat(docsui.Files, directory+"/"+f.Name+ending); err != nil {
+			if _, err := fs.Stat(browser.Files, directory+"/"+f.Name+ending); err != nil {
 				return err
 			}
 		}
