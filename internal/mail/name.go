@@ -12,10 +12,10 @@ import (
 )
 
 // urlLike matches what mail programs, or their readers, take for an address of a page
-// or of a mailbox: a scheme, www., a dot and a top-level domain of two letters or
+// or of a mailbox: a scheme, www., a domain with a top-level domain of two letters or
 // more, an IPv4 address, an @. It is compiled when the first mail is written.
 var urlLike = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)://|//|\\\\|www\.|(mailto|javascript|data|tel|sms):|@|\.(\p{L}{2,}|xn--)|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
+	return regexp.MustCompile(`(?i)://|//|\\\\|www\.|(mailto|javascript|data|tel|sms):|@|[\p{L}\p{N}_-]\.(\p{L}{2,}|xn--)|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
 })
 
 // fullStops are other characters that browsers take for the dot of a domain.
