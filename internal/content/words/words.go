@@ -61,7 +61,7 @@ func cut(text string) string {
 func split(text string) []string {
 	// Compatible characters are one: the ligature fi and the full-width A are not what
 	// people type. Folding makes characters that decompose again.
-	text = norm.NFKD.String(cases.Fold().String(norm.NFKD.String(text)))
+	text = norm.NFKD.String(strings.Map(cherokee, cases.Fold().String(norm.NFKD.String(text))))
 	var list []string
 	var word strings.Builder
 	end := func() {
@@ -161,4 +161,16 @@ func (q Query) Matches(words []string) bool {
 		}
 	}
 	return true
+}
+
+// cherokee folds the small letters of Cherokee, which cases.Fold takes for capitals and
+// the capitals for small ones (Unicode's CaseFolding.txt folds them to capitals).
+func cherokee(r rune) rune {
+	switch {
+	case r >= 0xAB70 && r <= 0xABBF:
+		return r - 0xAB70 + 0x13A0
+	case r >= 0x13F8 && r <= 0x13FD:
+		return r - 8
+	}
+	return r
 }
