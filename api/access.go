@@ -35,6 +35,9 @@ type Access struct {
 	scope    site.Scope // of a site's key
 	// session refuses API tokens: the operation is for the account's holder alone.
 	session bool
+	// instead is the scope that an API token needs in place of those of the method; "" for
+	// these.
+	instead identity.Scope
 	// enrolling admits accounts that must set up two-factor authentication first.
 	enrolling bool
 	// accounts says that the operation is about an account, which the service
@@ -44,6 +47,8 @@ type Access struct {
 	files bool
 	// aims are what a call can be about; none for what belongs to no account.
 	aims []aim
+	// people says why no assistant is offered the operation as a tool; "" where it is.
+	people string
 	// link names the query parameter with a signed link, which is enough by itself; the
 	// service verifies it. "" for none.
 	link string
@@ -74,6 +79,12 @@ func inPerson() Access {
 // bySession refuses API tokens.
 func (a Access) bySession() Access {
 	a.session = true
+	return a
+}
+
+// byScope makes one scope enough for API tokens, whatever the method is.
+func (a Access) byScope(s identity.Scope) Access {
+	a.instead = s
 	return a
 }
 
@@ -157,6 +168,9 @@ func (a Access) restricted() bool { return len(a.roles) < len(identity.Roles()) 
 // scopes are those that an API token needs to call an operation with that method:
 // one for reading or for changing, and another for what is an ADMIN's alone.
 func (a Access) scopes(method string) []identity.Scope {
+	if a.instead != "" {
+		return []identity.Scope{a.instead}
+	}
 	list := []identity.Scope{identity.Write}
 	if method == http.MethodGet || method == http.MethodHead {
 		list[0] = identity.Read

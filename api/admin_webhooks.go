@@ -31,7 +31,7 @@ type WebhookEvent struct {
 	Provider       string          `json:"provider" maxLength:"50" example:"payment"`
 	EventType      string          `json:"event_type" maxLength:"100" example:"payment.succeeded" doc:"Empty when the delivery has none."`
 	ExternalID     string          `json:"external_id" maxLength:"255" example:"evt_1" doc:"The provider's own id for the event; duplicates are recognised by it. Empty when the delivery has none."`
-	Payload        json.RawMessage `json:"payload" doc:"The body as it was sent: members in their order, numbers as they were spelled. Null when the body is left out." example:"{\"id\":\"evt_1\",\"type\":\"payment.succeeded\"}"`
+	Payload        json.RawMessage `json:"payload" doc:"The body as it was sent: members in their order, numbers as they were spelled. Of a form, an object of the names of its fields to the lists of their values. Null when the body is left out." example:"{\"id\":\"evt_1\",\"type\":\"payment.succeeded\"}"`
 	PayloadOmitted bool            `json:"payload_omitted,omitempty" doc:"True when the body is left out because it has 16 KiB or more."`
 	PayloadEmptied bool            `json:"payload_emptied,omitempty" doc:"True when the body was deleted because its retention is over."`
 	PayloadSize    int             `json:"payload_size" example:"40" doc:"The body's size in bytes."`
@@ -42,6 +42,8 @@ type WebhookEvent struct {
 	RetryCount     int             `json:"retry_count" minimum:"0" example:"0" doc:"How often the event was replayed."`
 	ProcessedAt    *time.Time      `json:"processed_at,omitempty" example:"2026-01-02T15:04:05Z" doc:"When the event's handler succeeded."`
 	CreatedAt      time.Time       `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When the delivery arrived."`
+	// Targets are left out for an event that none has.
+	Targets []webhookOutcome `json:"targets,omitempty" doc:"The targets that the event is forwarded to; absent when there are none. It is processed when all of them have it."`
 }
 
 func toWebhookEvent(r webhook.Record) WebhookEvent {
@@ -50,7 +52,7 @@ func toWebhookEvent(r webhook.Record) WebhookEvent {
 		Provider:       r.Provider,
 		EventType:      r.EventType,
 		ExternalID:     r.ExternalID,
-		Payload:        r.Body,
+		Payload:        payloadOf(r.Body),
 		PayloadOmitted: r.Body == nil && !r.Emptied,
 		PayloadEmptied: r.Emptied,
 		PayloadSize:    r.BodySize,
@@ -59,6 +61,9 @@ func toWebhookEvent(r webhook.Record) WebhookEvent {
 		HandlerError:   r.HandlerError,
 		RetryCount:     r.RetryCount,
 		CreatedAt:      r.CreatedAt.UTC(),
+	}
+	if len(r.Targets) > 0 {
+		e.Targets = toWebhookOutcomes(r.Targets)
 	}
 	if r.RepeatedBodyOf != nil {
 		e.RepeatedBodyOf = r.RepeatedBodyOf.String()
@@ -76,21 +81,17 @@ type listWebhooksInput struct {
 	Status     webhook.Status `query:"status" enum:"pending,processed,failed,skipped" doc:"Only deliveries in this state. A skipped duplicate is not stored, so skipped finds nothing." example:"failed"`
 	EventType  string         `query:"event_type" maxLength:"100" doc:"Only events of this type." example:"payment.succeeded"`
 	ExternalID string         `query:"external_id" maxLength:"255" doc:"Only the event with this id of the provider." example:"evt_1"`
+	Target     string         `query:"target" maxLength:"100" doc:"Only events that go, or went, to the target of this name." example:"default"`
+	Error      string         `query:"error" maxLength:"200" doc:"Only events whose error begins with this text, in upper or lower case." example:"the target answered 503"`
+	Repeated   bool           `query:"repeated" doc:"With true, only deliveries whose body an earlier delivery of their provider has: not the first of them." example:"false"`
+	Handled    bool           `query:"handled" default:"true" doc:"With false, only deliveries that were processed because no handler was bound when they came." example:"true"`
 	From       time.Time      `query:"from" doc:"Only deliveries at or after this instant." example:"2025-05-01T00:00:00Z"`
 	To         time.Time      `query:"to" doc:"Only deliveries before this instant." example:"2025-06-01T00:00:00Z"`
-}
-
-type listWebhooksOutput struct {
-	Body list[WebhookEvent]
 }
 
 type replayWebhookInput struct {
 	WebhookInput
 	Force bool `query:"force" doc:"Also replay an event that was processed: its effect happens again."`
-}
-
-type webhookOutput struct {
-	Body single[WebhookEvent]
 }
 
 type webhookCursor struct {
@@ -101,7 +102,7 @@ type webhookCursor struct {
 func (in *listWebhooksInput) filter() (webhook.Filter, *webhook.Position, error) {
 	f := webhook.Filter{
 		Provider: in.Provider, Status: in.Status, EventType: in.EventType, ExternalID: in.ExternalID,
-		From: in.From, To: in.To,
+		Target: in.Target, Error: in.Error, Repeated: in.Repeated, Unhandled: !in.Handled, From: in.From, To: in.To,
 	}
 	if in.Cursor == "" {
 		return f, nil, nil
@@ -125,7 +126,8 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		Path:        "/api/admin/webhooks",
 		Summary:     "List webhook deliveries",
 		Description: "Stored deliveries, newest first, page by page.",
-	}, roles(identity.Admin)), export.Variant{Order: orderEvents, Capture: map[string]string{"eventId": "/data/0/id"}}), func(ctx context.Context, in *listWebhooksInput) (*listWebhooksOutput, error) {
+		Responses:   answersJSON[list[WebhookEvent]](a),
+	}, roles(identity.Admin)), export.Variant{Order: orderEvents, Capture: map[string]string{"eventId": "/data/0/id"}}), func(ctx context.Context, in *listWebhooksInput) (*verbatimOutput, error) {
 		f, after, err := in.filter()
 		if err != nil {
 			return nil, err
@@ -142,9 +144,14 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 			}
 			total = &n
 		}
-		return &listWebhooksOutput{Body: newList(events, in.Limit, total, toWebhookEvent, func(r webhook.Record) any {
+		page := newList(events, in.Limit, total, toWebhookEvent, func(r webhook.Record) any {
 			return webhookCursor{CreatedAt: r.CreatedAt, ID: r.ID}
-		})}, nil
+		})
+		shown := make([]*WebhookEvent, len(page.Data))
+		for i := range page.Data {
+			shown[i] = &page.Data[i]
+		}
+		return answerVerbatim(a, &page, shown...)
 	})
 
 	huma.Register(a, exported(access(huma.Operation{
@@ -154,10 +161,12 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		Summary:     "Replay a webhook delivery",
 		Description: "Runs the event's handler again from the stored bytes, and answers the event with its new outcome. You can replay a failed event, " +
 			"and a pending event that nobody is handling; if it waits for its next attempt, that attempt starts now. A processed event is replayed only with `force=true`. " +
-			"The answer is still `pending` when the handler takes longer than 8 seconds, when a job makes the attempt (a forward), and when this instance has no handler for the event and leaves it to an instance that has one.",
+			"An event with targets goes to those that don't have it yet; with `force=true` to all of today's configuration, with another `webhook-id` (`<id>_r<n>` after n times). " +
+			"The answer is still `pending` when the handler takes longer than 8 seconds, when the event is forwarded, and when this instance has no handler for the event and leaves it to an instance that has one.",
+		Responses: answersJSON[single[WebhookEvent]](a),
 	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrInFlight, webhook.ErrNotReplayable, webhook.ErrEmptied), export.Variant{
 		Order: orderReplay, Parameters: map[string]string{"id": "{{eventId}}", "force": "true"},
-	}), func(ctx context.Context, in *replayWebhookInput) (*webhookOutput, error) {
+	}), func(ctx context.Context, in *replayWebhookInput) (*verbatimOutput, error) {
 		id, err := parseID(in.ID, webhook.ErrEvent)
 		if err != nil {
 			return nil, err
@@ -166,6 +175,7 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		if err != nil {
 			return nil, err
 		}
-		return &webhookOutput{Body: single[WebhookEvent]{Data: toWebhookEvent(event), Message: replayMessages[event.Status]}}, nil
+		answer := single[WebhookEvent]{Data: toWebhookEvent(event), Message: replayMessages[event.Status]}
+		return answerVerbatim(a, &answer, &answer.Data)
 	})
 }

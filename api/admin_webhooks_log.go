@@ -50,7 +50,7 @@ func toRejectedWebhook(e webhook.Rejected) rejectedWebhook {
 type listRejectedInput struct {
 	Page
 	Provider string         `query:"provider" maxLength:"50" doc:"Only deliveries to this provider." example:"payment"`
-	Reason   webhook.Reason `query:"reason" enum:"unknown_provider,no_secret,bad_secret,signature_missing,signature_repeated,signature_malformed,signature_too_old,signature_too_new,signature_mismatch,verifier_refused,body_too_large,body_too_slow,body_incomplete,body_invalid,field_invalid,extractor_failed" doc:"Only deliveries that were refused for this reason." example:"signature_mismatch"`
+	Reason   webhook.Reason `query:"reason" enum:"unknown_provider,no_secret,bad_secret,signature_missing,signature_repeated,signature_malformed,signature_too_old,signature_too_new,signature_mismatch,verifier_refused,challenge_refused,body_too_large,body_too_slow,body_incomplete,body_invalid,field_invalid,extractor_failed" doc:"Only deliveries that were refused for this reason." example:"signature_mismatch"`
 }
 
 type listRejectedOutput struct {
@@ -67,8 +67,9 @@ type webhookProvider struct {
 	SecretEnv         string               `json:"secret_env" example:"PAYMENT_WEBHOOK_SECRET" doc:"The environment variable that holds the provider's secret."`
 	SecretSet         bool                 `json:"secret_set" example:"true" doc:"Whether that variable is set; while it is not, every delivery is refused."`
 	PreviousSecretSet bool                 `json:"previous_secret_set" example:"false" doc:"Whether the variable with _PREVIOUS after its name is set. While it is, the former secret is accepted too."`
-	Verifier          string               `json:"verifier" enum:"timestamped-hmac,code-host,hmac,standard-webhooks,function" example:"timestamped-hmac" doc:"How signatures are checked."`
-	Extractor         string               `json:"extractor" enum:"payment,code-host,json,standard-webhooks,headers,function" example:"payment" doc:"How an event's type and id are found."`
+	Preset            string               `json:"preset,omitempty" enum:"github,gitlab,linear,paddle,shopify,slack,standard-webhooks,stripe,svix" example:"github" doc:"The preset that the provider was configured with; absent when there is none."`
+	Verifier          string               `json:"verifier" enum:"timestamped-hmac,code-host,hmac,token,standard-webhooks,function" example:"timestamped-hmac" doc:"How signatures are checked."`
+	Extractor         string               `json:"extractor" enum:"payment,code-host,json,form,standard-webhooks,headers,function" example:"payment" doc:"How an event's type and id are found."`
 	BodyLimit         int64                `json:"body_limit" minimum:"1" example:"1048576" doc:"Largest body in bytes."`
 	HandledTypes      []string             `json:"handled_types" nullable:"false" example:"[\"payment.succeeded\"]" doc:"Event types with a handler; an empty string means a handler for all other types."`
 	Events            webhookProviderCount `json:"events" doc:"Stored events by status."`
@@ -85,7 +86,7 @@ type webhookProviderCount struct {
 func toWebhookProvider(p webhook.ProviderState) webhookProvider {
 	out := webhookProvider{
 		Name: p.Name, SecretEnv: p.SecretEnv, SecretSet: p.SecretSet, PreviousSecretSet: p.PreviousSecretSet,
-		Verifier: p.Verifier, Extractor: p.Extractor, BodyLimit: p.BodyLimit, HandledTypes: p.EventTypes,
+		Preset: p.Preset, Verifier: p.Verifier, Extractor: p.Extractor, BodyLimit: p.BodyLimit, HandledTypes: p.EventTypes,
 		Events: webhookProviderCount{Pending: p.Pending, Processed: p.Processed, Failed: p.Failed}, FailureStreak: p.FailureStreak,
 	}
 	if p.LastDelivery != nil {

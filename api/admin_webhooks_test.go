@@ -26,7 +26,7 @@ func TestDeliveriesAreAdministeredByAdministratorsOnly(t *testing.T) {
 		{"GET", "/api/admin/webhooks"}, {"POST", "/api/admin/webhooks/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10/replay"},
 		{"GET", "/api/admin/webhooks/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"},
 		{"GET", "/api/admin/webhooks/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10?raw=true"}, {"POST", "/api/admin/webhooks/replay"},
-		{"GET", "/api/admin/webhooks/replays/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"},
+		{"GET", "/api/admin/webhooks/replays"}, {"GET", "/api/admin/webhooks/replays/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"},
 		{"POST", "/api/admin/webhooks/replays/01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10/cancel"},
 	} {
 		for token, want := range map[string]int{"": 401, "nonsense": 401, "USER": 403, "EDITOR": 403} {
@@ -216,7 +216,7 @@ func TestReplayAnswersTheEventWithItsNewOutcome(t *testing.T) {
 		}
 	}()
 	<-entered
-	list, err := h.receiver.List(t.Context(), webhook.Filter{ExternalID: "evt_2"}, nil, 1)
+	list, err := h.desk.List(t.Context(), webhook.Filter{ExternalID: "evt_2"}, nil, 1)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%v, %v", list, err)
 	}

@@ -34,6 +34,16 @@ func streamed(op huma.Operation, body *huma.RequestBody) huma.Operation {
 	return op
 }
 
+// passedOnKey holds in an operation's metadata the body that its handler passes on as it
+// is, once readJSON has read it.
+const passedOnKey = "waypost.passed-on"
+
+// passedOn says that op's handler passes body on.
+func passedOn(op huma.Operation, body *huma.RequestBody) huma.Operation {
+	op.Metadata[passedOnKey] = body
+	return op
+}
+
 // Failures that any work can end in.
 var (
 	errUnexpected = errors.New("a defect, which clients see as internal_error")
@@ -51,6 +61,9 @@ func describeAnswers(oapi *huma.OpenAPI, op *huma.Operation) {
 	if streamed, ok := op.Metadata[streamedKey].(*huma.RequestBody); ok {
 		op.RequestBody = streamed
 	}
+	if body, ok := op.Metadata[passedOnKey].(*huma.RequestBody); ok {
+		op.RequestBody = body
+	}
 	failures, _ := op.Metadata[failuresKey].([]error)
 	failures = append(slices.Clone(failures), fault.Validation(invalidExample(op)), errUnexpected)
 	if takesJSON(op) {
@@ -64,7 +77,11 @@ func describeAnswers(oapi *huma.OpenAPI, op *huma.Operation) {
 	if len(op.Security) > 0 || op.RequestBody != nil {
 		failures = append(failures, fairqueue.ErrBusy)
 	}
-	schema := oapi.Components.Schemas.Schema(envelopeType, true, "")
+	shape := envelopeType
+	if httpedge.HasOpenAIErrors(op.Path) {
+		shape = openAIEnvelopeType
+	}
+	schema := oapi.Components.Schemas.Schema(shape, true, "")
 	for status, r := range op.Responses {
 		if n, err := strconv.Atoi(status); err != nil || n >= http.StatusBadRequest {
 			delete(op.Responses, status)
@@ -74,8 +91,9 @@ func describeAnswers(oapi *huma.OpenAPI, op *huma.Operation) {
 			r.Headers = map[string]*huma.Header{}
 		}
 		r.Headers[requestIDHeader] = headerReference(requestIDHeader)
+		describeSite(op, status, r)
 	}
-	for status, a := range answersOf(failures) {
+	for status, a := range answersOf(op.Path, failures) {
 		examples := map[string]*huma.Example{}
 		for code, e := range a.examples {
 			examples[code] = &huma.Example{Value: e}
@@ -88,16 +106,23 @@ func describeAnswers(oapi *huma.OpenAPI, op *huma.Operation) {
 		if a, ok := op.Metadata[accessKey].(Access); ok && a.scheme == schemeBearer && status == http.StatusUnauthorized {
 			r.Headers[challengeHeader] = headerReference(challengeHeader)
 		}
+		if _, called := op.Metadata[bodyHostKey].(aiBodies); called && status != http.StatusUnauthorized && status != http.StatusUnprocessableEntity {
+			maps.Copy(r.Headers, aiHeaders())
+			if status == http.StatusTooManyRequests {
+				r.Headers[shouldRetry] = &huma.Header{Schema: &huma.Schema{Type: huma.TypeString, Description: "false where the next try would fare no better.", Examples: []any{"false"}}}
+			}
+		}
 		if status == http.StatusRequestedRangeNotSatisfiable {
 			r.Headers[contentRangeHeader] = &huma.Header{Schema: &huma.Schema{Type: huma.TypeString, Description: "How many bytes there are.", Examples: []any{"bytes */48213"}}}
 		}
 		op.Responses[strconv.Itoa(status)] = r
+		describeSite(op, strconv.Itoa(status), r)
 	}
 }
 
 // withFailures documents on a plain route what it can answer besides its results.
 func withFailures(o *apidoc.Operation, failures ...error) *apidoc.Operation {
-	answers := answersOf(append(failures, errUnexpected))
+	answers := answersOf("", append(failures, errUnexpected))
 	for _, status := range slices.Sorted(maps.Keys(answers)) {
 		a := answers[status]
 		o.Response(status, httpedge.Envelope{}, a.description())
@@ -119,21 +144,24 @@ type failureAnswer struct {
 	headers  []string
 }
 
-// answersOf groups failures by the status that httpedge gives them.
-func answersOf(failures []error) map[int]*failureAnswer {
+// answersOf groups failures by the status that httpedge gives them, in the shape that
+// they have at that path.
+func answersOf(path string, failures []error) map[int]*failureAnswer {
 	answers := map[int]*failureAnswer{}
 	for _, err := range failures {
-		e := httpedge.NewEnvelope(err, "5YQ2VJ6X7M3K4N5P6Q7R8S9T2U")
+		e := httpedge.NewEnvelope(err, "5YQ2VJ6X7M3K4N5P6Q7R8S9T2U").At(path)
+		code, _ := e.Said()
 		a := answers[e.GetStatus()]
 		if a == nil {
 			a = &failureAnswer{status: e.GetStatus(), examples: map[string]*httpedge.Envelope{}, headers: []string{requestIDHeader}}
-			a.headers = slices.AppendSeq(a.headers, maps.Keys(e.GetHeaders()))
-			slices.Sort(a.headers)
 			answers[a.status] = a
 		}
-		if a.examples[e.Err.Code] == nil {
-			a.codes = append(a.codes, e.Err.Code)
-			a.examples[e.Err.Code] = e
+		a.headers = slices.AppendSeq(a.headers, maps.Keys(e.GetHeaders()))
+		slices.Sort(a.headers)
+		a.headers = slices.Compact(a.headers)
+		if a.examples[code] == nil {
+			a.codes = append(a.codes, code)
+			a.examples[code] = e
 		}
 	}
 	return answers
@@ -142,7 +170,8 @@ func answersOf(failures []error) map[int]*failureAnswer {
 func (a *failureAnswer) description() string {
 	meanings := make([]string, len(a.codes))
 	for i, code := range a.codes {
-		meanings[i] = fmt.Sprintf("`%s`: %s", code, a.examples[code].Err.Message)
+		_, message := a.examples[code].Said()
+		meanings[i] = fmt.Sprintf("`%s`: %s", code, message)
 	}
 	return strings.Join(meanings, "\n\n")
 }

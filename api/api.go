@@ -16,6 +16,7 @@ import (
 	"github.com/waypost/waypost/internal/apidoc"
 	"github.com/waypost/waypost/internal/apidoc/model"
 	"github.com/waypost/waypost/internal/httpedge"
+	"github.com/waypost/waypost/internal/idempotency"
 )
 
 // Title and Version are the API's, shown in its description.
@@ -35,6 +36,9 @@ type Options struct {
 	// KeyRate is the number of requests per minute that one secret API key of a site
 	// may send; 0 means no limit.
 	KeyRate int
+	// Idempotency keeps answers to requests with an Idempotency-Key. Without it such a
+	// request is as any other.
+	Idempotency *idempotency.Store
 	// Resources are the operations.
 	Resources []Resource
 }
@@ -67,10 +71,11 @@ func Mount(r chi.Router, o Options) (huma.API, error) {
 	describe(&config, o.BaseURL, list)
 	config.Formats = map[string]huma.Format{"application/json": model.Format(), "json": model.Format(), csvType: csvFormat()}
 
+	config.Transformers = append(config.Transformers, linkNext(o.BaseURL))
 	r.Use(aliases(list.aliases()))
 	operations := r.With(httpedge.CheckQuery, withETag("/api/stats/", "/api/blogs"))
 	a := humachi.New(operations, config)
-	a.UseMiddleware(guard(o.Authenticator, o.SiteKeys, newLimiter(o.KeyRate)), readJSON, linger)
+	a.UseMiddleware(guard(o.Authenticator, o.SiteKeys, newLimiter("key", o.KeyRate)), readJSON, linger, idempotent(o.Idempotency))
 	list.register(a, r)
 
 	if err := checkAccess(a); err != nil {

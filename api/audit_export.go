@@ -73,7 +73,7 @@ func exportAudit(w http.ResponseWriter, r *http.Request, s AuditExporter, fromSe
 		out.begin()
 		return
 	}
-	ctx, cancel := untimed(r.Context())
+	ctx, cancel := httpedge.Untimed(r.Context())
 	defer cancel()
 	// The server's limit for reading a request would end it later on.
 	_ = out.control.SetReadDeadline(time.Time{})
@@ -87,18 +87,6 @@ func exportAudit(w http.ResponseWriter, r *http.Request, s AuditExporter, fromSe
 		httpedge.Record(r.Context(), err)
 		panic(http.ErrAbortHandler)
 	}
-}
-
-// untimed is ctx without its deadline: it ends when ctx is cancelled, but not when
-// its time is over. The client's going away after that is known from writing.
-func untimed(ctx context.Context) (context.Context, context.CancelFunc) {
-	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			cancel()
-		}
-	})
-	return out, func() { stop(); cancel() }
 }
 
 // exportWriter begins the answer with the first byte, and gives the client time for

@@ -81,13 +81,13 @@ func SignIn(s SignInService, keys KeySet, baseURL string) Resource {
 		Aliases:     []string{"/auth/login"},
 		Register: func(a huma.API) {
 			registerAuth(a, s)
-			registerOAuth(a, s, baseURL)
-			registerIdentities(a, s)
-			registerTwoFactor(a, s)
 			registerRegistration(a, s)
 			registerPasswords(a, s)
 			registerEmailChanges(a, s)
 			registerSessions(a, s)
+			registerTwoFactor(a, s)
+			registerOAuth(a, s, baseURL)
+			registerIdentities(a, s)
 			registerKeySet(a, keys)
 		},
 	}
@@ -106,7 +106,7 @@ func registerAuth(a huma.API, s AuthService) {
 			"After ten failures in a row for one account, or a hundred from one network address in 15 minutes, the answer is 429; " +
 			"so it is after 300 right passwords of one account from one address in 15 minutes: a program that asks often keeps its session, or has an API token. " +
 			"An account has at most 50 sessions; one more ends the first.",
-	}, public(), account.ErrInvalidCredentials, account.ErrInactive, errThrottled, account.ErrBusy), exportedSignIns()...), func(ctx context.Context, in *loginInput) (*signInOutput, error) {
+	}, public().forPeople(signingIn), account.ErrInvalidCredentials, account.ErrInactive, errThrottled, account.ErrBusy), exportedSignIns()...), func(ctx context.Context, in *loginInput) (*signInOutput, error) {
 		c := in.Body.Value()
 		signed, err := s.SignIn(ctx, c.Email, c.Password)
 		if err != nil {
@@ -124,7 +124,7 @@ func registerAuth(a huma.API, s AuthService) {
 			"if it is sent again, the session ends, because the token may have been stolen. Where the service allows a second use shortly after the first, " +
 			"the second use starts a second branch of tokens. Use only one branch: once a token of one branch was spent, a token of the other ends the session. " +
 			"After 300 refreshes of one session, or 3,000 of one account, in 15 minutes the answer is 429; it spends nothing, so that the same token works later.",
-	}, public(), account.ErrRefreshReused, account.ErrRefreshUnknown, account.ErrSessionRevoked, errThrottled), export.Variant{
+	}, public().forPeople(signingIn), account.ErrRefreshReused, account.ErrRefreshUnknown, account.ErrSessionRevoked, errThrottled), export.Variant{
 		Body:    map[string]any{"refresh_token": "{{refreshToken}}"},
 		Capture: map[string]string{"accessToken": "/data/access_token", "refreshToken": "/data/refresh_token"},
 	}), func(ctx context.Context, in *refreshInput) (*tokensOutput, error) {
@@ -146,7 +146,7 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		Summary:       "Sign out",
 		Description:   "Ends the session of the access token, with all of its tokens, at once.",
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson().whileEnrolling()), export.Variant{Order: orderSignOut}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
+	}, inPerson().whileEnrolling().forPeople(signingIn)), export.Variant{Order: orderSignOut}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		err := s.SignOut(ctx)
 		if errors.Is(err, account.ErrNoSession) { // ended since the guard looked
 			err = account.ErrSessionRevoked

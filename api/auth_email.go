@@ -40,7 +40,7 @@ func registerEmailChanges(a huma.API, s EmailService) {
 			"The answer is the same whoever has the address. Asking again replaces a change that waits; asking for the present address cancels it. " +
 			"Needs a sign-in within the last 15 minutes. An account can ask ten times in an hour, taken addresses included, and one network address 60 times.",
 		DefaultStatus: http.StatusAccepted,
-	}, inPerson(), account.ErrReauthenticate, errThrottled), export.Variant{
+	}, inPerson().forPeople(signingIn), account.ErrReauthenticate, errThrottled), export.Variant{
 		Order: orderChangeEmail, Credential: memberToken, Body: anAddress(),
 	}), func(ctx context.Context, in *struct{ Body model.Request[EmailChange] }) (*doneOutput, error) {
 		if err := s.RequestEmailChange(ctx, in.Body.Value().Email); err != nil {
@@ -69,7 +69,7 @@ func registerEmailChanges(a huma.API, s EmailService) {
 // registerEmailCode adds an operation that spends a mailed code, which is all it needs.
 func registerEmailCode(a huma.API, op huma.Operation, spend func(ctx context.Context, token string) error, message string, fails ...error) {
 	op.Method = http.MethodPost
-	huma.Register(a, exportedWithMail(access(op, public(), fails...)), func(ctx context.Context, in *struct {
+	huma.Register(a, exportedWithMail(access(op, public().forPeople(signingIn), fails...)), func(ctx context.Context, in *struct {
 		Body model.Request[EmailCode]
 	}) (*doneOutput, error) {
 		if err := spend(ctx, in.Body.Value().Token); err != nil {

@@ -97,7 +97,7 @@ func registerRegistration(a huma.API, s Registrar) {
 		Description: "Creates an account with role `USER`, and mails a link that verifies its e-mail address. The account can sign in before that. " +
 			"At most 60 accounts can be registered from one network address in an hour.",
 		DefaultStatus: http.StatusCreated,
-	}, public(), account.ErrEmailTaken, errThrottled, account.ErrBusy), export.Variant{
+	}, public().forPeople(signingIn), account.ErrEmailTaken, errThrottled, account.ErrBusy), export.Variant{
 		Order:   orderRegister,
 		Body:    map[string]any{"email": "ada+{{$guid}}@example.com", "password": memberPassword},
 		Capture: map[string]string{"memberId": "/data/id", "memberEmail": "/data/email"},
@@ -121,7 +121,7 @@ func registerVerification(a huma.API, s Registrar) {
 			"Somebody else may have registered the account, so also prove that it is yours: send the code with an access token of the account, or with its `password`. " +
 			"Everything stays as it is then. Or make it yours with a `new_password`, which ends all older sessions, API tokens, linked identities and the old password. " +
 			"Without any of them the answer is `password_required`; failures don't use the code up.",
-	}, anybody().ofOneself().whileEnrolling(), account.ErrLinkInvalid, account.ErrPasswordRequired, account.ErrInvalidCredentials, errThrottled, account.ErrBusy)), func(ctx context.Context, in *struct {
+	}, anybody().ofOneself().whileEnrolling().forPeople(signingIn), account.ErrLinkInvalid, account.ErrPasswordRequired, account.ErrInvalidCredentials, errThrottled, account.ErrBusy)), func(ctx context.Context, in *struct {
 		Body model.Request[EmailVerification]
 	}) (*doneOutput, error) {
 		v := in.Body.Value()
@@ -138,7 +138,7 @@ func registerVerification(a huma.API, s Registrar) {
 		Summary:     "Ask for another verification mail",
 		Description: "Mails another link to the address if there is an active account with it that has not verified it. The answer is the same if not. " +
 			"An account gets at most 5 such mails in an hour; one network address can ask for at most 60.",
-	}, public(), errThrottled), func(ctx context.Context, in *struct {
+	}, public().forPeople(signingIn), errThrottled), func(ctx context.Context, in *struct {
 		Body model.Request[VerificationRequest]
 	}) (*doneOutput, error) {
 		if err := s.RequestVerification(ctx, in.Body.Value().Email); err != nil {
@@ -155,7 +155,7 @@ func registerPasswords(a huma.API, s Registrar) {
 		Path:        "/api/auth/password/forgot",
 		Summary:     "Ask for a new password",
 		Description: "Mails a link to the address if there is an active account with it. The answer is the same if not.",
-	}, public(), errThrottled), export.Variant{Body: map[string]any{"email": "{{memberEmail}}"}}), func(ctx context.Context, in *struct {
+	}, public().forPeople(signingIn), errThrottled), export.Variant{Body: map[string]any{"email": "{{memberEmail}}"}}), func(ctx context.Context, in *struct {
 		Body model.Request[ForgottenPassword]
 	}) (*doneOutput, error) {
 		if err := s.RequestPasswordReset(ctx, in.Body.Value().Email); err != nil {
@@ -170,7 +170,7 @@ func registerPasswords(a huma.API, s Registrar) {
 		Path:        "/api/auth/password/reset",
 		Summary:     "Set a forgotten password",
 		Description: "Spends the code of a mailed link, sets the password and ends all sessions. It does not sign anybody in, and a second factor stays on.",
-	}, public(), account.ErrLinkInvalid, account.ErrBusy)), func(ctx context.Context, in *struct {
+	}, public().forPeople(signingIn), account.ErrLinkInvalid, account.ErrBusy)), func(ctx context.Context, in *struct {
 		Body model.Request[PasswordReset]
 	}) (*doneOutput, error) {
 		r := in.Body.Value()
@@ -186,7 +186,7 @@ func registerPasswords(a huma.API, s Registrar) {
 		Path:        "/api/auth/password/change",
 		Summary:     "Change your password",
 		Description: "Needs the current password, ends all other sessions, and mails a notice to the account's e-mail address.",
-	}, inPerson(), account.ErrReauthenticate, errThrottled, account.ErrBusy), export.Variant{
+	}, inPerson().forPeople(signingIn), account.ErrReauthenticate, errThrottled, account.ErrBusy), export.Variant{
 		Order: orderChangePassword, Credential: memberToken,
 		Body: map[string]any{"current_password": memberPassword, "new_password": memberNewPassword},
 	}), func(ctx context.Context, in *struct {

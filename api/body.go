@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -40,16 +41,41 @@ func readJSON(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	r, w := humachi.Unwrap(ctx)
-	body, err := readBody(w, r, ctx.Operation().MaxBodyBytes, errMediaType, "application/json")
+	host, hosted := ctx.Operation().Metadata[bodyHostKey].(bodyHost)
+	var body []byte
+	var err error
+	if hosted {
+		var leave func()
+		if leave, err = host.admit(r); err == nil {
+			defer leave()
+		}
+	}
+	if err == nil {
+		body, err = readBody(w, r, ctx.Operation().MaxBodyBytes, errMediaType, "application/json")
+	}
 	if err == nil {
 		err = checkJSON(body)
 	}
 	if err != nil {
+		if hosted {
+			host.refuse(ctx.Context(), w.Header())
+		}
 		httpedge.WriteError(w, r, err)
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	next(ctx)
+}
+
+// bodyHostKey holds in an operation's metadata the bodyHost of its bodies.
+const bodyHostKey = "waypost.body-host"
+
+// bodyHost has room for bodies of an operation.
+type bodyHost interface {
+	// admit makes room for a body that was not read yet, until leave is called.
+	admit(r *http.Request) (leave func(), err error)
+	// refuse adds headers to the answer for a body that is refused.
+	refuse(ctx context.Context, h http.Header)
 }
 
 // takesJSON reports whether an operation's body is JSON; others read theirs by themselves.

@@ -11,15 +11,17 @@ import (
 	"github.com/waypost/waypost/internal/httpedge"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
-	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/stats/drop"
+	"github.com/waypost/waypost/internal/stats/hit"
 )
 
 // Collector counts a hit and returns once that is durable, or nil as well for a
 // hit that must not be counted. Errors: faults of kind Invalid and Unavailable.
 type Collector interface {
-	Collect(ctx context.Context, s site.Site, h stats.Hit) error
-	// CountRefused counts a hit that was one of too many, by its site's public key.
-	CountRefused(siteKey string)
+	Collect(ctx context.Context, s site.Site, h hit.Hit) error
+	// CountRefused counts a hit that was one of too many, or that could not be read, by its
+	// site's public key.
+	CountRefused(siteKey string, reason drop.Reason)
 }
 
 // SiteFinder returns the site of a public key, or a fault of kind Unauthenticated.
@@ -49,7 +51,7 @@ var errCollectType = fault.New(fault.UnsupportedMedia, fault.CodeUnsupportedMedi
 // answers those that ask.
 func mountCollect(r chi.Router, c Collection) {
 	const path = "/api/collect"
-	r.With(describeCollect().Middleware).Method(http.MethodPost, path, anyOrigin(collect(c, newLimiter(c.SiteRate), newLimiter(c.AddressRate))))
+	r.With(describeCollect().Middleware).Method(http.MethodPost, path, anyOrigin(collect(c, newLimiter("site", c.SiteRate), newLimiter("address", c.AddressRate))))
 	r.Method(http.MethodOptions, path, anyOrigin(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h.Set("Access-Control-Allow-Methods", http.MethodPost)
@@ -75,7 +77,7 @@ func collect(c Collection, perSite, perAddress *limiter) http.Handler {
 		if err == nil {
 			err = collectOne(w, r, c, perSite)
 		} else if in, unread := readHit(w, r); unread == nil {
-			c.Collector.CountRefused(in.siteKey)
+			c.Collector.CountRefused(in.siteKey, drop.RateLimited)
 		}
 		if err != nil {
 			httpedge.WriteError(w, r, err)
@@ -89,6 +91,9 @@ func collect(c Collection, perSite, perAddress *limiter) http.Handler {
 func collectOne(w http.ResponseWriter, r *http.Request, c Collection, perSite *limiter) error {
 	in, err := readHit(w, r)
 	if err != nil {
+		if in.siteKey != "" {
+			c.Collector.CountRefused(in.siteKey, drop.Invalid)
+		}
 		return err
 	}
 	found, err := c.Sites.BySiteKey(r.Context(), in.siteKey)
@@ -96,7 +101,7 @@ func collectOne(w http.ResponseWriter, r *http.Request, c Collection, perSite *l
 		return err
 	}
 	if err := perSite.take(w, r, found.ID.String()); err != nil {
-		c.Collector.CountRefused(in.siteKey)
+		c.Collector.CountRefused(in.siteKey, drop.RateLimited)
 		return err
 	}
 	h := in.hit
@@ -121,11 +126,12 @@ func readHit(w http.ResponseWriter, r *http.Request) (hitBody, error) {
 // hitBody is the body of POST /api/collect.
 type hitBody struct {
 	siteKey string
-	hit     stats.Hit
+	hit     hit.Hit
 }
 
 // parseHit reads a JSON object with the members site_key, url, referrer, name and
-// props, and says what is wrong with each.
+// props, and says what is wrong with each. With an error comes the site's key, if that is
+// there.
 func parseHit(body []byte) (hitBody, error) {
 	var in hitBody
 	details := map[string]string{}
@@ -149,7 +155,7 @@ func parseHit(body []byte) (hitBody, error) {
 			in.hit.Name, ok = textOf(value)
 		case "props":
 			if value.Kind() != jsontext.KindBeginObject || in.hit.Props.UnmarshalJSON(value) != nil {
-				details[field] = "Must be an object whose values are strings, numbers or booleans."
+				details[field] = "Must be an object."
 			}
 		default:
 			details["body"] = "Has a member other than site_key, url, referrer, name and props; names are case-sensitive."
@@ -167,7 +173,7 @@ func parseHit(body []byte) (hitBody, error) {
 		}
 	}
 	if len(details) > 0 {
-		return hitBody{}, fault.Validation(details)
+		return hitBody{siteKey: in.siteKey}, fault.Validation(details)
 	}
 	return in, nil
 }

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -18,7 +20,7 @@ type pageHit struct {
 	URL      string   `json:"url" pattern:"^[^/?#\\x00]+://[^/?#\\x00][^\\x00]*$" doc:"The page's absolute URL." example:"https://example.com/pricing?utm_source=news"`
 	Referrer string   `json:"referrer,omitempty" doc:"Where the visitor came from. A text that is not an absolute URL counts as no referrer." example:"https://search.example/"`
 	Name     string   `json:"name,omitempty" maxLength:"100" pattern:"^[^\\x00]*$" doc:"A custom event's name. Without a name, or with the name pageview, the hit is a pageview." example:"signup"`
-	Props    hitProps `json:"props,omitempty" doc:"Properties of a custom event." example:"{\"plan\":\"team\",\"seats\":5}"`
+	Props    hitProps `json:"props,omitempty" doc:"Properties of a custom event. One that is null, an array or an object is left out." example:"{\"plan\":\"team\",\"seats\":5}"`
 }
 
 // hitProps are described by a schema of their own: scalars of any kind.
@@ -49,8 +51,14 @@ func describeCollect() *apidoc.Operation {
 		Response(http.StatusAccepted, nil, "The hit was counted, or is not to be counted.").
 		ResponseHeader(http.StatusAccepted, requestIDHeader, headerReference(requestIDHeader), "").
 		Extension(export.Extension, export.Hints{Variant: export.Variant{Body: map[string]any{"site_key": "{{siteKey}}"}}})
-	return withFailures(o,
+	failures := []error{
 		errNotJSON, site.ErrSiteKey, errBodySlow, errBodySize, errCollectType,
 		fault.Validation(map[string]string{"body.url": "An absolute URL such as https://example.com/page."}),
-		errTooMany, groupcommit.ErrFull, errSlow)
+		errTooMany, groupcommit.ErrFull, errSlow, errUnexpected,
+	}
+	withFailures(o, failures...)
+	for _, status := range append(slices.Collect(maps.Keys(answersOf("", failures))), http.StatusAccepted) {
+		o.ResponseHeader(status, rateHeader, headerReference(rateHeader), "").ResponseHeader(status, ratePolicyHeader, headerReference(ratePolicyHeader), "")
+	}
+	return o
 }

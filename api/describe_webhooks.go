@@ -70,19 +70,28 @@ func (d *delivery) sign() {
 		return
 	}
 	d.scheme = d.Name + "Signature"
+	switch {
+	case d.recipe.ByHand:
+		d.variant.Status = []int{http.StatusOK, http.StatusUnauthorized}
+		return
+	case d.TakesForms():
+		// Exports send JSON.
+		d.variant.Status = []int{http.StatusBadRequest}
+	}
 	d.secret = notInVariables.ReplaceAllString(d.Name, "_") + "Secret"
 	if d.secret[0] < 'a' {
 		d.secret = "of_" + d.secret // a variable begins with a letter
 	}
 	maps.DeleteFunc(d.variant.Headers, func(name, _ string) bool { _, set := d.recipe.More[name]; return set })
 	d.variant.Signature = &export.Signature{
-		Header: d.recipe.Header, Secret: d.secret, Message: d.recipe.Message, Value: d.recipe.Value, Base64: d.recipe.Base64, Headers: d.recipe.More,
+		Header: d.recipe.Header, Secret: d.secret, Message: d.recipe.Message, Value: d.recipe.Value, Digest: string(d.recipe.Digest),
+		Base64: d.recipe.Base64, Base64Sum: d.recipe.Base64Sum, Headers: d.recipe.More,
 	}
 }
 
 // Webhooks are the operations on webhook events, and the path that takes them from
 // the providers. An error names a provider whose example can't be made.
-func Webhooks(s WebhookService, providers []webhook.Registration) (Resource, error) {
+func Webhooks(receiver DeliveryReceiver, s WebhookService, providers []webhook.Registration) (Resource, error) {
 	list, err := deliveries(providers)
 	if err != nil {
 		return Resource{}, err
@@ -96,14 +105,20 @@ func Webhooks(s WebhookService, providers []webhook.Registration) (Resource, err
 			registerWebhookLog(a, s)
 			registerWebhookEvent(a, s)
 			registerWebhookReplays(a, s)
+			registerWebhookTargets(a, s)
 		},
 		Routes: func(r chi.Router) {
-			r.With(describeDelivery(list).Middleware).Method(http.MethodPost, deliveryPath, receiveWebhook(s))
+			r.With(describeDelivery(list).Middleware).Method(http.MethodPost, deliveryPath, receiveWebhook(receiver))
+			if asking := askingByGET(list); len(asking) > 0 {
+				r.With(describeChallenge(asking).Middleware).Method(http.MethodGet, challengePath(asking), getChallenge(receiver))
+			}
 		},
 	}
 	for _, d := range list {
 		if d.scheme != "" {
 			r.Schemes[d.scheme] = &huma.SecurityScheme{Type: "apiKey", In: "header", Name: d.recipe.Header, Description: d.recipe.Text}
+		}
+		if d.secret != "" {
 			r.Variables = append(r.Variables, export.Variable{Name: d.secret, Description: "Secret of the webhook provider " + d.Name + "."})
 		}
 		r.Webhooks = append(r.Webhooks, d.webhook())
@@ -114,7 +129,7 @@ func Webhooks(s WebhookService, providers []webhook.Registration) (Resource, err
 // deliveryFailures are what a delivery can be refused with.
 func deliveryFailures() []error {
 	return []error{
-		webhook.ErrProvider, webhook.ErrSignature, webhook.ErrTooLarge, errBodySlow, webhook.ErrStorage,
+		webhook.ErrProvider, webhook.ErrSignature, webhook.ErrTooLarge, webhook.ErrSlow, webhook.ErrStorage,
 		webhook.ErrPayload.With(map[string]string{"external_id": "It is longer than 255 characters."}),
 	}
 }
@@ -140,7 +155,64 @@ func describeDelivery(list []delivery) *apidoc.Operation {
 		variants = append(variants, d.variant)
 	}
 	o.Security(schemes...).Extension(export.Extension, export.Hints{Variants: variants, Variant: export.Variant{Order: orderDeliver}})
-	return withReceipts(o)
+	withReceipts(o)
+	if slices.ContainsFunc(list, delivery.asksByPOST) {
+		o.ResponseAlso(http.StatusOK, challengeValue(), "text/plain")
+	}
+	return o
+}
+
+func (d delivery) asksByPOST() bool { return d.Challenge.Method == http.MethodPost }
+
+// askingByGET are the providers that ask before they send events.
+func askingByGET(list []delivery) []delivery {
+	return slices.DeleteFunc(slices.Clone(list), func(d delivery) bool { return d.Challenge.Method != http.MethodGet })
+}
+
+// challengeValue is what is sent back to a provider that asks.
+func challengeValue() *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Pattern: "^[A-Za-z0-9_.-]+$", MinLength: new(1), MaxLength: new(256), Description: "The value of the challenge."}
+}
+
+// challengePath is deliveryPath for these providers alone: at another's there is no GET, and
+// what names the methods of a path there names none.
+func challengePath(asking []delivery) string {
+	names := make([]string, len(asking))
+	for i, d := range asking {
+		names[i] = d.Name // of a-z, 0-9, - and _
+	}
+	return strings.Replace(deliveryPath, "{provider}", "{provider:(?:"+strings.Join(names, "|")+")}", 1)
+}
+
+// describeChallenge is the description of GET /webhooks/{provider}.
+func describeChallenge(asking []delivery) *apidoc.Operation {
+	o := apidoc.Describe().
+		ID("get-webhook-challenge").
+		Summary("Answer a provider's challenge").
+		Description("Some providers ask with a GET request, before they send events, whether the address takes them. If the request has the provider's verification token, "+
+			"the answer is the value that it asks for, as plain text. For any other provider this path answers POST alone.\n\nAccess: a provider's verification token, in the query.").
+		Security().
+		Path("provider", &huma.Schema{Type: huma.TypeString, Pattern: "^[a-z0-9_-]+$", MaxLength: new(50)}, "The provider's name.", asking[0].Name)
+	seen := map[string]bool{}
+	var variants []export.Variant
+	for _, d := range asking {
+		for _, q := range []struct{ name, text string }{
+			{d.Challenge.TokenField, "The verification token"}, {d.Challenge.Field, "The value that is sent back: 1 to 256 letters, digits, `_`, `.` and `-`"},
+		} {
+			if !seen[q.name] {
+				o.Query(q.name, "", q.text+", for the provider `"+d.Name+"`.", nil)
+			}
+			seen[q.name] = true
+		}
+		variants = append(variants, export.Variant{
+			Name: d.Name, Summary: "A challenge of " + d.Name, Parameters: map[string]string{"provider": d.Name}, Status: []int{http.StatusForbidden}, // exports have no token
+		})
+	}
+	o.Extension(export.Extension, export.Hints{Variants: variants, Variant: export.Variant{Order: orderDeliver}}).
+		Response(http.StatusOK, challengeValue(), "The value of the challenge.", "text/plain").
+		ResponseHeader(http.StatusOK, requestIDHeader, headerReference(requestIDHeader), "")
+	return withFailures(o, webhook.ErrNoChallenge, webhook.ErrChallenge,
+		webhook.ErrPayload.With(map[string]string{"challenge": "The query string is malformed."}))
 }
 
 // webhook is the delivery in the description's section of that name.
@@ -150,7 +222,7 @@ func (d delivery) webhook() apidoc.Webhook {
 		Summary(d.About.Summary).
 		Description(strings.TrimSpace(d.About.Description+" Sent to `POST "+deliveryPath+"` with the provider `"+d.Name+"`.")).
 		Tags(tagWebhooks).
-		Body(d.example.Body).
+		Body(d.example.Body, d.mediaType()).
 		BodyExample(d.Name, d.example.Body)
 	if d.scheme != "" {
 		o.Security(d.scheme)
@@ -158,7 +230,18 @@ func (d delivery) webhook() apidoc.Webhook {
 		o.Security()
 	}
 	d.addHeaders(o)
-	return apidoc.Webhook{Name: d.Name, ReceivedAt: deliveryPath, Operation: withReceipts(o)}
+	withReceipts(o)
+	if d.asksByPOST() {
+		o.ResponseAlso(http.StatusOK, challengeValue(), "text/plain")
+	}
+	return apidoc.Webhook{Name: d.Name, ReceivedAt: deliveryPath, Operation: o}
+}
+
+func (d delivery) mediaType() string {
+	if d.TakesForms() {
+		return "application/x-www-form-urlencoded"
+	}
+	return "application/json"
 }
 
 // addHeaders describes the headers beside the signature, which is a matter of

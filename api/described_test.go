@@ -13,11 +13,11 @@ import (
 // unmanned are resources without a service, of which no operation can be called.
 func unmanned(t *testing.T) []api.Resource {
 	t.Helper()
-	webhooks, err := api.Webhooks(nil, webhook.BuiltIn())
+	webhooks, err := api.Webhooks(nil, nil, webhook.BuiltIn())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []api.Resource{webhooks, api.Statistics(nil, api.Collection{}), api.Sites(nil, nil, nil), api.Mails(nil), api.Audit(nil, nil), api.Service(baseURL, "/docs", api.Condition{})}
+	return []api.Resource{webhooks, api.Statistics(nil, nil, api.Collection{}), api.Sites(nil, nil, nil), api.Mails(nil), api.Audit(nil, nil), api.AI(nil), api.Service(baseURL, "/docs", "/mcp", api.Condition{})}
 }
 
 // described is the description of all resources.

@@ -20,7 +20,8 @@ func init() {
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
 		err := toFault(status, message, errs)
 		httpedge.Record(ctx.Context(), err)
-		e := httpedge.NewEnvelope(err, httpedge.RequestID(ctx.Context()))
+		u := ctx.URL()
+		e := httpedge.NewEnvelope(err, httpedge.RequestID(ctx.Context())).At(u.Path)
 		for name, values := range e.GetHeaders() {
 			ctx.SetHeader(name, values[0])
 		}

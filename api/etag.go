@@ -9,14 +9,15 @@ import (
 	"strings"
 )
 
-// withETag gives successful answers to GETs below prefixes a tag made of their
-// bytes, and answers 304 to a client that has them. The tag is a weak one (RFC
+// withETag gives successful answers to GETs below prefixes, and to statistics of a named
+// site, a tag made of their bytes, and answers 304 to a client that has them. The tag is a weak one (RFC
 // 9110, section 8.8.1): answers are compressed after it is made.
 func withETag(prefixes ...string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			below := func(prefix string) bool { return strings.HasPrefix(r.URL.Path, prefix) }
-			if r.Method != http.MethodGet && r.Method != http.MethodHead || !slices.ContainsFunc(prefixes, below) {
+			tagged := slices.ContainsFunc(prefixes, below) || below("/api/admin/sites/") && strings.Contains(r.URL.Path, "/stats/")
+			if r.Method != http.MethodGet && r.Method != http.MethodHead || !tagged {
 				next.ServeHTTP(w, r)
 				return
 			}

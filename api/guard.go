@@ -42,7 +42,8 @@ var (
 
 type siteContextKey struct{}
 
-// siteFrom returns the site whose key opened an operation with siteKey access.
+// siteFrom returns the site whose key opened an operation with siteKey access, or that
+// the path of an operation names.
 func siteFrom(ctx context.Context) site.Site {
 	s, _ := ctx.Value(siteContextKey{}).(site.Site)
 	return s
@@ -72,7 +73,7 @@ func guard(accounts Authenticator, keys SiteKeys, perKey *limiter) func(huma.Con
 					break
 				}
 			}
-			c, err = signIn(c, r, accounts, a)
+			c, err = signIn(c, w.Header(), r, accounts, a)
 			if err != nil && fault.KindOf(err) == fault.Unauthenticated {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="waypost"`) // RFC 6750, section 3
 			}
@@ -108,19 +109,24 @@ func cacheControl(a Access, r *http.Request) string {
 	return ""
 }
 
-func signIn(ctx context.Context, r *http.Request, accounts Authenticator, a Access) (context.Context, error) {
+func signIn(ctx context.Context, h http.Header, r *http.Request, accounts Authenticator, a Access) (context.Context, error) {
 	token, err := bearerToken(r.Header)
 	if err != nil {
 		return nil, err
 	}
-	p, err := accounts.Authenticate(ctx, token)
+	p, err := authenticate(ctx, accounts, token)
+	if p.Rate.PerMinute > 0 {
+		addRate(h, "token", p.Rate.PerMinute, p.Rate.Left, p.Rate.Reset)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if err := a.allows(p, r.Method); err != nil {
 		return nil, err
 	}
-	return identity.NewContext(ctx, p.From(identity.FromContext(ctx))), nil
+	p = p.From(identity.FromContext(ctx))
+	httpedge.Acting(ctx, p)
+	return identity.NewContext(ctx, p), nil
 }
 
 // bearerToken reads the one Authorization header (RFC 6750, section 2.1; the
@@ -145,6 +151,9 @@ func openSite(ctx context.Context, w http.ResponseWriter, r *http.Request, keys 
 	if err != nil {
 		return nil, err
 	}
+	if scope == site.ScopeRead { // what is read is about the site
+		w.Header().Set(siteTimezoneHeader, s.Zone.String())
+	}
 	if key.Scope != scope {
 		return nil, errScope
 	}
@@ -153,6 +162,7 @@ func openSite(ctx context.Context, w http.ResponseWriter, r *http.Request, keys 
 	}
 	p := identity.FromContext(ctx)
 	p.Kind, p.ID = identity.KindSite, s.ID.String()
+	httpedge.Acting(ctx, p)
 	return context.WithValue(identity.NewContext(ctx, p), siteContextKey{}, s), nil
 }
 

@@ -12,8 +12,11 @@ import (
 	"github.com/waypost/waypost/internal/fault"
 )
 
-// readyTimeout bounds all readiness checks together.
-const readyTimeout = 3 * time.Second
+// readyTimeout bounds all readiness checks together, tellTimeout what is only told.
+const (
+	readyTimeout = 3 * time.Second
+	tellTimeout  = time.Second
+)
 
 type health struct {
 	Status string            `json:"status" enum:"alive,ready" example:"ready" doc:"Alive does not mean ready."`
@@ -56,13 +59,14 @@ type Condition struct {
 }
 
 // Service are the operations on the service itself. baseURL is its own, without a
-// trailing slash, docs the path of the documentation.
-func Service(baseURL, docs string, c Condition) Resource {
+// trailing slash, docs the path of the documentation, tools that of the tools for
+// assistants, "" for none.
+func Service(baseURL, docs, tools string, c Condition) Resource {
 	return Resource{
 		Tag: "Service", Area: "Service", Description: "Whether the service is alive and ready, and where its entry points are.",
 		Register: func(a huma.API) {
 			registerHealth(a, c.Ready, c.JobFailures)
-			registerIndex(a, baseURL, docs)
+			registerIndex(a, baseURL, docs, tools)
 		},
 	}
 }
@@ -78,6 +82,7 @@ func registerHealth(a huma.API, checks []Check, failing func() map[string]JobFai
 		return &healthOutput{CacheControl: "no-store", Body: health{Status: "alive"}}, nil
 	})
 
+	all := newRounds(func() checked { return checkAll(checks) })
 	huma.Register(a, access(huma.Operation{
 		OperationID: "get-readiness",
 		Method:      http.MethodGet,
@@ -85,33 +90,54 @@ func registerHealth(a huma.API, checks []Check, failing func() map[string]JobFai
 		Summary:     "Is the service ready?",
 		Description: "The service is ready when the database answers, its migrations are complete and jobs run. Otherwise the answer is 503, and its details say which check fails. Background work that keeps failing is listed, but does not make the service unready.",
 	}, public(), errNotReady), func(ctx context.Context, _ *struct{}) (*healthOutput, error) {
-		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-		defer cancel()
-		out := &healthOutput{CacheControl: "no-store", Body: health{Status: "ready", Checks: map[string]string{}}}
+		r, err := all.join(ctx)
+		if err != nil {
+			return nil, errNotReady.Because(err)
+		}
+		out := &healthOutput{CacheControl: "no-store", Body: health{Status: "ready", Checks: r.checks}}
 		if failing != nil {
 			out.Body.JobFailures = failing()
 		}
-		var causes []error
-		for _, c := range checks {
-			state := "ok"
-			switch {
-			case c.State != "":
-				state = c.State
-			case c.Tell != nil:
-				state = c.Tell(ctx)
-			default:
-				if err := c.Test(ctx); err != nil {
-					state = "failed"
-					causes = append(causes, fmt.Errorf("%s: %w", c.Name, err))
-				}
-			}
-			out.Body.Checks[c.Name] = state
-		}
-		if len(causes) > 0 {
-			return nil, errNotReady.With(out.Body.Checks).Because(errors.Join(causes...))
+		if r.failed != nil {
+			return nil, errNotReady.With(r.checks).Because(r.failed)
 		}
 		return out, nil
 	})
+}
+
+// checked is what came of all checks.
+type checked struct {
+	checks map[string]string // never changed
+	failed error
+}
+
+// checkAll asks what must work first: what is only told must not take its time.
+func checkAll(checks []Check) checked {
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	of := checked{checks: make(map[string]string, len(checks))}
+	var causes []error
+	for _, c := range checks {
+		switch {
+		case c.State != "":
+			of.checks[c.Name] = c.State
+		case c.Tell == nil:
+			of.checks[c.Name] = "ok"
+			if err := c.Test(ctx); err != nil {
+				of.checks[c.Name] = "failed"
+				causes = append(causes, fmt.Errorf("%s: %w", c.Name, err))
+			}
+		}
+	}
+	of.failed = errors.Join(causes...)
+	ctx, cancelTold := context.WithTimeout(ctx, tellTimeout)
+	defer cancelTold()
+	for _, c := range checks {
+		if c.State == "" && c.Tell != nil {
+			of.checks[c.Name] = c.Tell(ctx)
+		}
+	}
+	return of
 }
 
 var errNotReady = fault.New(fault.Unavailable, fault.CodeUnavailable, "The service is not ready; details say what fails.").After(time.Second)

@@ -72,7 +72,7 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Description: "Links an identity to the signed-in account. Send the one-time code with which a sign-in returned to `redirect_to`, " +
 			"instead of exchanging the code for tokens. Needs a sign-in within the last 15 minutes, and a verified e-mail address.",
 		DefaultStatus: http.StatusCreated,
-	}, inPerson(), account.ErrReauthenticate, account.ErrEmailUnverified, oauth.ErrCode, account.ErrIdentityTaken, account.ErrBusy), export.Variant{Status: []int{http.StatusCreated, http.StatusBadRequest}}),
+	}, inPerson().forPeople(signingIn), account.ErrReauthenticate, account.ErrEmailUnverified, oauth.ErrCode, account.ErrIdentityTaken, account.ErrBusy), export.Variant{Status: []int{http.StatusCreated, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*linkedIdentityOutput, error) {
 			c := in.Body.Value()
 			linked, err := s.LinkIdentity(ctx, identity.FromContext(ctx).UserID, c.Code, c.Verifier)
@@ -92,7 +92,7 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Summary:       "Unlink an identity",
 		Description:   "The identity can't sign in to the account any more. The last way to sign in can't be removed.",
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson().ofHolder(), account.ErrMissingIdentity, account.ErrLastIdentity), export.Variant{Status: []int{http.StatusNoContent, http.StatusNotFound}}),
+	}, inPerson().ofHolder().forPeople(signingIn), account.ErrMissingIdentity, account.ErrLastIdentity), export.Variant{Status: []int{http.StatusNoContent, http.StatusNotFound}}),
 		func(ctx context.Context, in *identityInput) (*struct{}, error) {
 			return nil, s.UnlinkIdentity(ctx, identity.FromContext(ctx).UserID, in.ID)
 		})

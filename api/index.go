@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waypost/waypost/internal/apidoc"
 )
 
 type index struct {
@@ -15,10 +17,11 @@ type index struct {
 
 type indexOutput struct {
 	CacheControl string `header:"Cache-Control"`
+	Link         string `header:"Link" example:"<https://api.example.com/docs/openapi.json>; rel=\"service-desc\"; type=\"application/json\"" doc:"Where the description of the API is (RFC 8631)."`
 	Body         single[index]
 }
 
-func registerIndex(a huma.API, baseURL, docs string) {
+func registerIndex(a huma.API, baseURL, docs, tools string) {
 	entries := map[string]string{
 		"docs":         baseURL + docs,
 		"openapi":      baseURL + docs + "/openapi.json",
@@ -34,6 +37,9 @@ func registerIndex(a huma.API, baseURL, docs string) {
 		"blogs":        baseURL + "/api/blogs",
 		"openapi_yaml": baseURL + docs + "/openapi.yaml",
 	}
+	if tools != "" {
+		entries["tools"] = baseURL + tools
+	}
 	huma.Register(a, access(huma.Operation{
 		OperationID: "get-service-index",
 		Method:      http.MethodGet,
@@ -43,6 +49,7 @@ func registerIndex(a huma.API, baseURL, docs string) {
 	}, public()), func(context.Context, *struct{}) (*indexOutput, error) {
 		return &indexOutput{
 			CacheControl: "no-cache",
+			Link:         apidoc.ServiceDescription(entries["openapi"]),
 			Body:         single[index]{Data: index{Name: "Waypost", Version: Version, EntryPoints: entries}, Message: "Welcome. The documentation is at " + docs + "."},
 		}, nil
 	})

@@ -8,10 +8,11 @@ import (
 
 // Site is a site whose traffic is counted, as its administrators see it.
 type Site struct {
-	ID       string `json:"id" model:"primary" doc:"Assigned by the server: a UUID of version 7." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
-	Name     string `json:"name" model:"required,line,nonblank,min=1,max=100" doc:"The site's name for people." example:"Blog"`
-	Domain   string `json:"domain" model:"required,min=1,max=253" doc:"The host name whose visits count; visits of its subdomains count too." example:"blog.example.com"`
-	Timezone string `json:"timezone" model:"min=1,max=100,default=UTC" doc:"IANA time zone in which the site's days begin and end. A new time zone takes effect at the end of the site's current day." example:"Europe/Lisbon"`
+	ID              string `json:"id" model:"primary" doc:"Assigned by the server: a UUID of version 7." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	Name            string `json:"name" model:"required,line,nonblank,min=1,max=100" doc:"The site's name for people." example:"Blog"`
+	Domain          string `json:"domain" model:"required,min=1,max=253" doc:"The host name whose visits count; visits of its subdomains count too." example:"blog.example.com"`
+	Timezone        string `json:"timezone" model:"min=1,max=100,default=UTC" doc:"IANA time zone in which the site's days begin and end. A new time zone takes effect at the end of the site's current day." example:"Europe/Lisbon"`
+	RetentionMonths *int   `json:"retention_months" model:"min=0,max=1200" doc:"For how many months before the current one the site's single visits are kept; what was counted of them stays. 0 means for ever, null what WAYPOST_STATS_RETENTION_MONTHS says. What is gone does not come back." example:"24"`
 	// SiteKey is public.
 	SiteKey      string    `json:"site_key" model:"readonly" doc:"The public key in the site's pages, with which they report visits." example:"wps_mfrggzdfmztwq2lk_01968a3e7c2f7d319c551f6f7f0f2a10"`
 	TimezoneFrom time.Time `json:"timezone_from,omitzero" model:"readonly" doc:"When a new time zone takes effect; absent once it has taken effect." example:"2026-01-03T00:00:00Z"`
@@ -22,7 +23,7 @@ type Site struct {
 func toSite(s site.Site) Site {
 	out := Site{
 		ID: s.ID.String(), Name: s.Name, Domain: s.Domain, Timezone: s.WantedZone().String(), SiteKey: s.Key,
-		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+		RetentionMonths: s.RetentionMonths, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 	}
 	if s.WantedZone().String() != s.Zone.String() {
 		out.TimezoneFrom = s.Zones[len(s.Zones)-1].From

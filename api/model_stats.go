@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
 )
 
@@ -31,32 +32,127 @@ type statsSummary struct {
 }
 
 type statsBucket struct {
-	TS        time.Time `json:"ts" example:"2026-01-01T00:00:00Z" doc:"Start of the bucket, in UTC."`
+	TS        time.Time `json:"ts" example:"2026-01-01T00:00:00+01:00" doc:"Start of the bucket, by the site's clocks."`
 	Pageviews int64     `json:"pageviews" minimum:"0" example:"130"`
 	Visitors  int64     `json:"visitors" minimum:"0" example:"48"`
+	StatsVisits
+}
+
+// StatsVisits are what metrics adds.
+type StatsVisits struct {
+	Sessions      *int64   `json:"sessions,omitempty" minimum:"0" example:"51" doc:"Only with metrics."`
+	BounceRate    *float64 `json:"bounce_rate,omitempty" minimum:"0" maximum:"1" example:"0.62" doc:"Only with metrics."`
+	AvgDuration   *float64 `json:"avg_duration,omitempty" minimum:"0" example:"198.4" doc:"In seconds. Only with metrics."`
+	ViewsPerVisit *float64 `json:"views_per_visit,omitempty" minimum:"0" example:"2.55" doc:"Pageviews of these sessions (of a bucket: inside it) / sessions. Only with metrics."`
+}
+
+// statsMetrics are the names of what metrics adds, in the order of their columns.
+var statsMetrics = []string{"sessions", "bounce_rate", "avg_duration", "views_per_visit"}
+
+// newStatsVisits has those that were asked for.
+func newStatsVisits(v *stats.Visits, asked []string) StatsVisits {
+	var out StatsVisits
+	if v == nil {
+		return out
+	}
+	for _, name := range asked {
+		switch name {
+		case "sessions":
+			out.Sessions = &v.Sessions
+		case "bounce_rate":
+			out.BounceRate = &v.BounceRate
+		case "avg_duration":
+			out.AvgDuration = &v.AvgDuration
+		case "views_per_visit":
+			out.ViewsPerVisit = &v.ViewsPerVisit
+		}
+	}
+	return out
+}
+
+// statsSite is what there is to know of a site itself.
+type statsSite struct {
+	Name         string     `json:"name" example:"Our blog"`
+	Domain       string     `json:"domain" example:"blog.example.com"`
+	Timezone     string     `json:"timezone" example:"Europe/Berlin" doc:"In which dates are read and buckets are aligned (IANA)."`
+	FirstEventAt *time.Time `json:"first_event_at" nullable:"true" example:"2025-11-03T08:14:02Z" doc:"null before any."`
+	Now          time.Time  `json:"now" example:"2026-01-31T12:00:00Z"`
+}
+
+func newStatsSite(s site.Site, facts stats.Facts) statsSite {
+	out := statsSite{Name: s.Name, Domain: s.Domain, Now: facts.Now.UTC()}
+	if s.Zone != nil {
+		out.Timezone = s.Zone.String()
+	}
+	if !facts.FirstEvent.IsZero() {
+		at := facts.FirstEvent.UTC()
+		out.FirstEventAt = &at
+	}
+	return out
 }
 
 type statsTimeseries struct {
 	Granularity string        `json:"granularity" enum:"hour,day,week,month" example:"day"`
 	Buckets     []statsBucket `json:"buckets" nullable:"false"`
 	Previous    []statsBucket `json:"previous,omitempty" nullable:"false" doc:"Only with compare=true."`
+
+	metrics []string
 }
 
 type statsRow struct {
 	Label     string `json:"label" example:"/pricing"`
 	Visitors  int64  `json:"visitors" minimum:"0" example:"31"`
 	Pageviews int64  `json:"pageviews" minimum:"0" example:"57"`
+	StatsVisits
 }
+
+// statsLists are lists of rows, with the metrics that were asked for.
+type statsLists struct {
+	of      map[stats.Dimension]stats.List[stats.Row]
+	metrics []string
+}
+
+func (l statsLists) rows(d stats.Dimension) []statsRow {
+	rows := l.of[d].Rows
+	out := make([]statsRow, len(rows))
+	for i, r := range rows {
+		out[i] = statsRow{Label: r.Label, Visitors: r.Visitors, Pageviews: r.Pageviews, StatsVisits: newStatsVisits(r.Visits, l.metrics)}
+	}
+	return out
+}
+
+// The dimensions of breakdowns.
+var (
+	pageDimensions     = []stats.Dimension{stats.ByPage, stats.ByEntry, stats.ByExit}
+	referrerDimensions = []stats.Dimension{stats.BySource, stats.ByUTMSource, stats.ByUTMMedium, stats.ByUTMCampaign, stats.ByUTMTerm, stats.ByUTMContent}
+	geoDimensions      = []stats.Dimension{stats.ByCountry}
+	techDimensions     = []stats.Dimension{stats.ByDevice, stats.ByBrowser, stats.ByOS}
+)
 
 type statsPages struct {
 	Top   []statsRow `json:"top" nullable:"false"`
 	Entry []statsRow `json:"entry" nullable:"false"`
 	Exit  []statsRow `json:"exit" nullable:"false"`
+
+	metrics []string
+}
+
+func newStatsPages(l statsLists) statsPages {
+	return statsPages{Top: l.rows(stats.ByPage), Entry: l.rows(stats.ByEntry), Exit: l.rows(stats.ByExit), metrics: l.metrics}
 }
 
 type statsReferrers struct {
 	Sources []statsRow `json:"sources" nullable:"false"`
 	UTM     statsUTM   `json:"utm"`
+
+	metrics []string
+}
+
+func newStatsReferrers(l statsLists) statsReferrers {
+	return statsReferrers{Sources: l.rows(stats.BySource), UTM: statsUTM{
+		Source: l.rows(stats.ByUTMSource), Medium: l.rows(stats.ByUTMMedium), Campaign: l.rows(stats.ByUTMCampaign),
+		Term: l.rows(stats.ByUTMTerm), Content: l.rows(stats.ByUTMContent),
+	}, metrics: l.metrics}
 }
 
 type statsUTM struct {
@@ -69,12 +165,24 @@ type statsUTM struct {
 
 type statsGeo struct {
 	Countries []statsRow `json:"countries" nullable:"false"`
+
+	metrics []string
+}
+
+func newStatsGeo(l statsLists) statsGeo {
+	return statsGeo{Countries: l.rows(stats.ByCountry), metrics: l.metrics}
 }
 
 type statsTech struct {
 	Devices  []statsRow `json:"devices" nullable:"false"`
 	Browsers []statsRow `json:"browsers" nullable:"false"`
 	OS       []statsRow `json:"os" nullable:"false"`
+
+	metrics []string
+}
+
+func newStatsTech(l statsLists) statsTech {
+	return statsTech{Devices: l.rows(stats.ByDevice), Browsers: l.rows(stats.ByBrowser), OS: l.rows(stats.ByOS), metrics: l.metrics}
 }
 
 type statsEventCount struct {
@@ -100,6 +208,10 @@ type statsRealtime struct {
 	WindowSeconds int   `json:"window_seconds" example:"300"`
 }
 
+func newStatsRealtime(visitors int64) statsRealtime {
+	return statsRealtime{Visitors: visitors, WindowSeconds: int(stats.RealtimeWindow / time.Second)}
+}
+
 func newStatsMetrics(m stats.Metrics) StatsMetrics {
 	return StatsMetrics{
 		Pageviews: m.Pageviews, Visitors: m.Visitors, Sessions: m.Sessions,
@@ -119,24 +231,27 @@ func newStatsSummary(s stats.Summary) statsSummary {
 	return out
 }
 
-func newStatsTimeseries(t stats.Timeseries) statsTimeseries {
-	return statsTimeseries{Granularity: string(t.Granularity), Buckets: newStatsBuckets(t.Buckets), Previous: newStatsBuckets(t.Previous)}
+func newStatsTimeseries(t stats.Timeseries, metrics []string) statsTimeseries {
+	return statsTimeseries{
+		Granularity: string(t.Granularity), Buckets: newStatsBuckets(t.Buckets, metrics), Previous: newStatsBuckets(t.Previous, metrics), metrics: metrics,
+	}
 }
 
-func newStatsBuckets(buckets []stats.Bucket) []statsBucket {
+func newStatsBuckets(buckets []stats.Bucket, metrics []string) []statsBucket {
 	out := make([]statsBucket, len(buckets))
 	for i, b := range buckets {
-		out[i] = statsBucket{TS: b.Start, Pageviews: b.Pageviews, Visitors: b.Visitors}
+		out[i] = statsBucket{TS: onTheMinute(b.Start), Pageviews: b.Pageviews, Visitors: b.Visitors, StatsVisits: newStatsVisits(b.Visits, metrics)}
 	}
 	return out
 }
 
-func newStatsRows(rows []stats.Row) []statsRow {
-	out := make([]statsRow, len(rows))
-	for i, r := range rows {
-		out[i] = statsRow{Label: r.Label, Visitors: r.Visitors, Pageviews: r.Pageviews}
+// onTheMinute is t in UTC where its offset has seconds, which RFC 3339 can't say: those
+// of before about 1940, by the sun.
+func onTheMinute(t time.Time) time.Time {
+	if _, offset := t.Zone(); offset%60 != 0 {
+		return t.UTC()
 	}
-	return out
+	return t
 }
 
 func newStatsEvents(e stats.CustomEvents) statsEvents {

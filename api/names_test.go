@@ -93,7 +93,9 @@ var elsewhere = map[string]string{
 	"slug": "a form of its own", "domain": "a form of its own", "timezone": "a form of its own", "image": "a form of its own",
 	"content_type": "a form of its own", "allowed_networks[]": "a form of its own", "to": "a form of its own", "sha256": "a form of its own",
 	"event_type": "looked for", "external_id": "looked for", "provider": "looked for",
-	"presign-upload filename": "checked by internal/upload",
+	"create-webhook-replay target": "looked for", "create-webhook-replay error": "looked for",
+	"presign-upload filename":      "checked by internal/upload",
+	"create-chat-completion model": "looked for", "create-embeddings model": "looked for", "create-chat-completion messages[].role": "handed on",
 	// Reports of visits are counted, whatever they say: browsers get no other answer.
 	"collect-hit name": "counted", "collect-hit props{}": "counted", "referrer": "counted", "url": "counted", "site_key": "looked for",
 	"events[].event_id": "counted", "events[].ip": "counted", "events[].name": "counted", "events[].referrer": "counted",

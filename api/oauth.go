@@ -13,6 +13,7 @@ import (
 	"github.com/waypost/waypost/internal/account/oauth"
 	"github.com/waypost/waypost/internal/apidoc/export"
 	"github.com/waypost/waypost/internal/apidoc/model"
+	"github.com/waypost/waypost/internal/httpedge"
 )
 
 // OAuthService signs people in through outside providers. Its methods return the
@@ -23,14 +24,6 @@ type OAuthService interface {
 	FinishOAuth(ctx context.Context, provider string, a account.OAuthAnswer) (account.OAuthOutcome, error)
 	CollectOAuth(ctx context.Context, code, verifier string) (account.SignedIn, error)
 }
-
-// Names of the cookie that ties a provider's answer to the browser. A browser
-// takes the first over https alone, and from no other host; a service whose own
-// URL is http, for development, uses the second.
-const (
-	browserCookie      = "__Host-waypost_oauth"
-	plainBrowserCookie = "waypost_oauth"
-)
 
 // OAuthProvider is a way to sign in.
 type OAuthProvider struct {
@@ -95,7 +88,7 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 		Path:        "/api/auth/oauth/providers",
 		Summary:     "List sign-in providers",
 		Description: "The providers that are set up on this service, all on one page.",
-	}, public()), func(context.Context, *struct{}) (*listOAuthProvidersOutput, error) {
+	}, public().forPeople(signingIn)), func(context.Context, *struct{}) (*listOAuthProvidersOutput, error) {
 		return &listOAuthProvidersOutput{Body: newWhole(s.Providers(), func(p *oauth.Provider) OAuthProvider {
 			return OAuthProvider{Name: p.Name, Title: p.Title, StartURL: baseURL + "/api/auth/oauth/" + p.Name + "/start"}
 		})}, nil
@@ -108,7 +101,7 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 		Summary:       "Sign in with a provider",
 		Description:   "For browsers: sets a cookie and redirects to the provider, which must send the browser back to the callback within ten minutes.",
 		DefaultStatus: http.StatusFound,
-	}, public(), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange, errThrottled), export.Variant{Status: []int{http.StatusFound, http.StatusNotFound}}),
+	}, public().forPeople(signingIn), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange, errThrottled), export.Variant{Status: []int{http.StatusFound, http.StatusNotFound}}),
 		func(ctx context.Context, in *startOAuthInput) (*startOAuthOutput, error) {
 			started, err := s.StartOAuth(ctx, in.Provider, account.OAuthStart{
 				ReturnURL: in.RedirectTo, CodeChallenge: in.CodeChallenge, Browser: browserOf(https, in.Browser, in.PlainBrowser),
@@ -116,10 +109,10 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 			if err != nil {
 				return nil, within("query", err)
 			}
-			return &startOAuthOutput{Location: started.URL, CacheControl: "no-store", Cookie: newBrowserCookie(https, started.Browser)}, nil
+			return &startOAuthOutput{Location: started.URL, CacheControl: "no-store", Cookie: httpedge.NewBrowserCookie(https, started.Browser, account.OAuthFlowTTL)}, nil
 		})
 
-	huma.Register(a, exported(access(finishOperation(a), public(), finishFailures...), export.Variant{Status: []int{http.StatusOK, http.StatusFound, http.StatusNotFound}}),
+	huma.Register(a, exported(access(finishOperation(a), public().forPeople(signingIn), finishFailures...), export.Variant{Status: []int{http.StatusOK, http.StatusFound, http.StatusNotFound}}),
 		func(ctx context.Context, in *finishOAuthInput) (*finishOAuthOutput, error) {
 			outcome, err := s.FinishOAuth(ctx, in.Provider, account.OAuthAnswer{
 				State: in.State, Code: in.Code, Error: in.Error, Issuer: in.Issuer, Browser: browserOf(https, in.Browser, in.PlainBrowser),
@@ -141,7 +134,7 @@ func registerExchange(a huma.API, s OAuthService) {
 		Summary:     "Exchange the code of a provider's sign-in",
 		Description: "Exchanges the one-time code, with which a sign-in returned to `redirect_to`, for tokens: no token ever travels in a URL. " +
 			"The code is valid for five minutes. After the errors `email_exists_link_required` and `email_unverified` it can still be used for `POST /api/auth/identities`.",
-	}, public(), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrUnverifiedOutside, account.ErrNoAddress, account.ErrBusy), export.Variant{Status: []int{http.StatusOK, http.StatusBadRequest}}),
+	}, public().forPeople(signingIn), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrUnverifiedOutside, account.ErrNoAddress, account.ErrBusy), export.Variant{Status: []int{http.StatusOK, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*signInOutput, error) {
 			c := in.Body.Value()
 			signed, err := s.CollectOAuth(ctx, c.Code, c.Verifier)
@@ -191,17 +184,6 @@ func newFinishOutput(o account.OAuthOutcome) (*finishOAuthOutput, error) {
 		ctx.SetHeader("Content-Type", "application/json")
 		_, _ = ctx.BodyWriter().Write(append(body, '\n')) // the client is gone when this fails
 	}}, nil
-}
-
-func newBrowserCookie(https bool, secret string) http.Cookie {
-	name := plainBrowserCookie
-	if https {
-		name = browserCookie
-	}
-	return http.Cookie{
-		Name: name, Value: secret, Path: "/", MaxAge: int(account.OAuthFlowTTL.Seconds()),
-		HttpOnly: true, Secure: https, SameSite: http.SameSiteLaxMode,
-	}
 }
 
 // browserOf believes the plain cookie, which another host may have planted, over

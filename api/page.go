@@ -1,6 +1,13 @@
 package api
 
 import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/waypost/waypost/db/page"
 	"github.com/waypost/waypost/internal/fault"
 )
@@ -46,6 +53,38 @@ func newList[R, T any](rows []R, limit int, total *int64, convert func(R) T, pos
 		out.Data = append(out.Data, convert(r))
 	}
 	return out
+}
+
+// nextCursor is the cursor of the next page, "" for none.
+func (l list[T]) nextCursor() string { return l.Meta.NextCursor }
+
+// linkNext says in a header where the next page of a list is (RFC 8288).
+func linkNext(baseURL string) huma.Transformer {
+	return func(ctx huma.Context, _ string, v any) (any, error) {
+		if l, ok := v.(interface{ nextCursor() string }); ok && l.nextCursor() != "" {
+			ctx.SetHeader(linkHeader, nextPage(baseURL, ctx.URL(), "cursor", l.nextCursor()))
+		}
+		return v, nil
+	}
+}
+
+// nextPage is the value of a Link header for the page that was asked for at, but with
+// another value of one parameter.
+func nextPage(baseURL string, at url.URL, parameter, value string) string {
+	query := at.Query()
+	query.Set(parameter, value)
+	return "<" + baseURL + at.EscapedPath() + "?" + query.Encode() + `>; rel="next"`
+}
+
+// describeNext documents what linkNext sends.
+func describeNext(_ *huma.OpenAPI, op *huma.Operation) {
+	paged := slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.In == "query" && p.Name == "cursor" })
+	if found := op.Responses[strconv.Itoa(http.StatusOK)]; paged && found != nil {
+		if found.Headers == nil {
+			found.Headers = map[string]*huma.Header{}
+		}
+		found.Headers[linkHeader] = headerReference(linkHeader)
+	}
 }
 
 // newWhole makes the envelope of a list that is always one page. Its limit is the

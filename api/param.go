@@ -32,7 +32,7 @@ func (o *optional[T]) OnParamSet(isSet bool, _ any) { o.set = isSet }
 // validation fault: services know fields, not requests.
 func within(part string, err error) error {
 	f, ok := errors.AsType[*fault.Error](err)
-	if !ok || f.Kind != fault.Invalid || len(f.Details) == 0 {
+	if !ok || f.Code != fault.CodeValidation {
 		return err
 	}
 	details := make(map[string]string, len(f.Details))

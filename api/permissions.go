@@ -13,8 +13,8 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 )
 
-// permissionsExtension holds the permission matrix in the description, for
-// programs; its text has it for people.
+// permissionsExtension holds the permission matrix in the description, for programs. People
+// read each operation's access in its text, and the whole in docs/security.md.
 const permissionsExtension = "x-permissions"
 
 // Permission is one line of the permission matrix: who may call an operation.
@@ -120,12 +120,4 @@ func DescribePermissions(doc *huma.OpenAPI, shown func(path string) bool) {
 		doc.Extensions = map[string]any{}
 	}
 	doc.Extensions[permissionsExtension] = list
-	if len(list) > 0 {
-		doc.Info.Description += "\n\n" + permissionText + "\n\n" + PermissionTable(list)
-	}
 }
-
-const permissionText = `**Permissions.** The table says who may call which operation. An API token acts as its owner: the token needs the scopes in its
-column, and its owner needs the role. Where the column is empty, API tokens are not accepted. The scopes after "others'" are needed for
-other people's accounts and files, and to change anybody's role or ` + "`active`" + `, the owner's included. Each operation's description says whether it
-treats your own things and other people's differently.`

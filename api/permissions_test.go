@@ -103,8 +103,8 @@ func TestTheDescriptionHoldsThePermissions(t *testing.T) {
 	if diff := cmp.Diff(any(list), doc.Extensions["x-permissions"]); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.HasSuffix(doc.Info.Description, api.PermissionTable(list)) || len(list) < 30 {
-		t.Errorf("%d operations, described as %s", len(list), doc.Info.Description)
+	if len(list) < 30 || strings.Contains(doc.Info.Description, "|---|") {
+		t.Errorf("%d operations; the introduction is no place for tables: %s", len(list), doc.Info.Description)
 	}
 }
 

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -71,11 +73,32 @@ func (list resources) aliases() []string {
 	return paths
 }
 
+// turnKey holds in an operation's metadata how many were added before it.
+const turnKey = "waypost.turn"
+
+// Sequence are the operationIds in the order in which resources add their operations, which
+// is that of their use: what one needs first comes first.
+func Sequence(doc *huma.OpenAPI) []string {
+	turns := map[string]int{}
+	for _, item := range doc.Paths {
+		for _, op := range methodsOf(item) {
+			turns[op.OperationID], _ = op.Metadata[turnKey].(int)
+		}
+	}
+	return slices.SortedFunc(maps.Keys(turns), func(a, b string) int { return cmp.Compare(turns[a], turns[b]) })
+}
+
 // register adds all operations and plain handlers.
 func (list resources) register(a huma.API, router chi.Router) {
 	var current Resource
 	doc := a.OpenAPI()
+	turn := 0
 	doc.OnAddOperation = append(doc.OnAddOperation, func(_ *huma.OpenAPI, op *huma.Operation) {
+		if op.Metadata == nil {
+			op.Metadata = map[string]any{}
+		}
+		op.Metadata[turnKey] = turn
+		turn++
 		if len(op.Tags) == 0 {
 			op.Tags = []string{current.Tag}
 		}

@@ -123,7 +123,7 @@ func (t rows[M, R, K]) create(a huma.API, s said, create func(context.Context, M
 
 // createOK is create with the status 200 and no Location.
 func (t rows[M, R, K]) createOK(a huma.API, s said, create func(context.Context, M) (R, error)) {
-	op := t.operation(http.MethodPost, "create-"+t.one, "", s)
+	op := creates(t.operation(http.MethodPost, "create-"+t.one, "", s))
 	op.DefaultStatus = http.StatusOK
 	huma.Register(a, op, func(ctx context.Context, in *createRowInput[M]) (*rowOutput[M], error) {
 		made, err := t.made(ctx, in, create)

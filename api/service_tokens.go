@@ -51,7 +51,7 @@ func registerServiceTokens(a huma.API, s ServiceAccountService) {
 		Path:        serviceAccountsPath + "/{id}/tokens",
 		Summary:     "List a service account's API tokens",
 		Description: "The account's tokens that were not revoked, without their secrets, newest first, page by page. Tokens that expired a month ago are gone.",
-	}, roles(identity.Admin), account.ErrNoServiceAccount), "serviceAccountId"), func(ctx context.Context, in *listServiceTokensInput) (*listTokensOutput, error) {
+	}, roles(identity.Admin).forPeople(credentials), account.ErrNoServiceAccount), "serviceAccountId"), func(ctx context.Context, in *listServiceTokensInput) (*listTokensOutput, error) {
 		var c tokenCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
 			return nil, err
@@ -75,7 +75,7 @@ func registerServiceTokens(a huma.API, s ServiceAccountService) {
 		Summary:       "Revoke a service account's API token",
 		Description:   "The token stops working at once.",
 		DefaultStatus: http.StatusNoContent,
-	}, roles(identity.Admin), account.ErrNoAPIToken), revoke), func(ctx context.Context, in *ServiceTokenInput) (*struct{}, error) {
+	}, roles(identity.Admin).forPeople(credentials), account.ErrNoAPIToken), revoke), func(ctx context.Context, in *ServiceTokenInput) (*struct{}, error) {
 		return nil, s.RevokeServiceToken(ctx, in.ID, in.TokenID)
 	})
 }
@@ -90,7 +90,7 @@ func registerServiceTokenMakers(a huma.API, s ServiceAccountService) {
 			"The token acts as the service account, within its role and the token's scopes, whatever becomes of your own account. " +
 			"It expires after 90 days unless you say otherwise; two weeks before, the administrators get a mail and the receiver of alerts `waypost.token.expiring`. Needs a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
-	}, roles(identity.Admin).bySession(), account.ErrReauthenticate, account.ErrNoServiceAccount, account.ErrManyAPITokens), export.Variant{
+	}, roles(identity.Admin).bySession().forPeople(credentials), account.ErrReauthenticate, account.ErrNoServiceAccount, account.ErrManyAPITokens), export.Variant{
 		Parameters: map[string]string{"id": "{{serviceAccountId}}"},
 		Body:       tokenExport(), Capture: map[string]string{"serviceTokenId": "/data/id"},
 	}), func(ctx context.Context, in *createServiceTokenInput) (*newTokenOutput, error) {
@@ -108,7 +108,7 @@ func registerServiceTokenMakers(a huma.API, s ServiceAccountService) {
 		Summary:       "Replace a service account's API token",
 		Description:   rotation + "Needs a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
-	}, roles(identity.Admin).bySession(), account.ErrReauthenticate, account.ErrNoAPIToken, account.ErrTokenReplaced, account.ErrManyAPITokens),
+	}, roles(identity.Admin).bySession().forPeople(credentials), account.ErrReauthenticate, account.ErrNoAPIToken, account.ErrTokenReplaced, account.ErrManyAPITokens),
 		serviceTokenExport()), func(ctx context.Context, in *rotateServiceTokenInput) (*newTokenOutput, error) {
 		made, secret, err := s.RotateServiceToken(ctx, in.ID, in.TokenID, in.duration())
 		if err != nil {

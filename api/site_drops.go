@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/waypost/waypost/internal/stats/drop"
+
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
@@ -22,7 +24,7 @@ type DropCounts interface {
 
 type siteDrop struct {
 	Day    string `json:"day" format:"date" doc:"The site's day on which the hits arrived." example:"2026-01-02"`
-	Reason string `json:"reason" enum:"bot,unknown_host,do_not_track,validation_failed,too_old,in_future,rate_limited" doc:"Why the hits were not counted." example:"bot"`
+	Reason string `json:"reason" enum:"bot,unknown_host,do_not_track,validation_failed,too_old,in_future,rate_limited,too_late" doc:"Why the hits were not counted." example:"bot"`
 	Count  int64  `json:"count" minimum:"1" doc:"The number of hits and reported events." example:"12"`
 }
 
@@ -31,8 +33,8 @@ type listSiteDropsOutput struct {
 }
 
 type dropCursor struct {
-	Day    string     `json:"d"`
-	Reason stats.Drop `json:"r"`
+	Day    string      `json:"d"`
+	Reason drop.Reason `json:"r"`
 }
 
 func registerSiteDrops(a huma.API, sites SiteAdmin, s DropCounts) {
@@ -44,7 +46,8 @@ func registerSiteDrops(a huma.API, sites SiteAdmin, s DropCounts) {
 		Description: "How many hits were not counted, by the site's day and the reason, newest day first, page by page. " +
 			"`bot`: the client is automated. `unknown_host`: the page's host is not the site's. `do_not_track`: the visitor sent DNT or GPC. " +
 			"`validation_failed`: a field breaks a rule. `too_old`, `in_future`: a server reported an event whose time is out of bounds. " +
-			"`rate_limited`: there were too many hits, and this one was answered 429; these counts are written every few seconds, so a crash may lose some.",
+			"`rate_limited`: there were too many hits, and this one was answered 429; these counts are written every few seconds, so a crash may lose some. " +
+			"`too_late`: an imported line of a day whose single visits are gone, by retention.",
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteDropsOutput, error) {
 		after, err := dropPosition(in.Cursor)
 		if err != nil {

@@ -78,7 +78,7 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 		Path:        "/api/admin/sites/{id}/keys",
 		Summary:     "List a site's secret keys",
 		Description: "The site's keys without their secrets, including retired keys, newest first, page by page.",
-	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteKeysOutput, error) {
+	}, roles(identity.Admin).forPeople(credentials), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteKeysOutput, error) {
 		var c idCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 		Summary:       "Create a secret key for a site",
 		Description:   "The secret is only in this answer, because only its hash is stored.",
 		DefaultStatus: http.StatusCreated,
-	}, roles(identity.Admin), site.ErrNoSite), export.Variant{
+	}, roles(identity.Admin).forPeople(credentials), site.ErrNoSite), export.Variant{
 		Parameters: map[string]string{"id": "{{siteId}}"}, Body: map[string]any{"name": "reporter", "scope": "ingest"},
 		Capture: map[string]string{"siteKeyId": "/data/id", ingestKeyVariable: "/data/key"},
 	}), func(ctx context.Context, in *createSiteKeyInput) (*newSiteKeyOutput, error) {
@@ -134,7 +134,7 @@ func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
 		Summary:       "Replace a secret key of a site",
 		Description:   "Creates a key with the same name and scope. The old key keeps working for a grace period, by default a day.",
 		DefaultStatus: http.StatusCreated,
-	}, roles(identity.Admin), site.ErrNoKey, site.ErrRetired), exportedKey), func(ctx context.Context, in *rotateSiteKeyInput) (*newSiteKeyOutput, error) {
+	}, roles(identity.Admin).forPeople(credentials), site.ErrNoKey, site.ErrRetired), exportedKey), func(ctx context.Context, in *rotateSiteKeyInput) (*newSiteKeyOutput, error) {
 		siteID, keyID, err := in.ids()
 		if err != nil {
 			return nil, err
@@ -153,7 +153,7 @@ func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
 		Summary:       "Revoke a secret key of a site",
 		Description:   "The key ends at once. Revoking it again changes nothing.",
 		DefaultStatus: http.StatusNoContent,
-	}, roles(identity.Admin), site.ErrNoKey), exportedKey), func(ctx context.Context, in *SiteKeyInput) (*struct{}, error) {
+	}, roles(identity.Admin).forPeople(credentials), site.ErrNoKey), exportedKey), func(ctx context.Context, in *SiteKeyInput) (*struct{}, error) {
 		siteID, keyID, err := in.ids()
 		if err != nil {
 			return nil, err

@@ -13,10 +13,10 @@ import (
 	"github.com/waypost/waypost/internal/site"
 )
 
-// SiteAdmin keeps the sites. Find and Update return site.ErrNoSite, Create and
+// SiteAdmin keeps the sites. Find and Update return site.ErrNoSite, CreateWith and
 // Update a fault of kind Invalid.
 type SiteAdmin interface {
-	Create(ctx context.Context, name, domain, timezone string) (site.Site, error)
+	CreateWith(ctx context.Context, name, domain, timezone string, retentionMonths *int) (site.Site, error)
 	Find(ctx context.Context, id uuid.UUID) (site.Site, error)
 	List(ctx context.Context, before uuid.UUID, limit int) ([]site.Site, error)
 	Count(ctx context.Context) (int64, error)
@@ -164,7 +164,7 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 		Order: orderSite, Capture: map[string]string{"siteId": "/data/id"},
 	}), func(ctx context.Context, in *createSiteInput) (*createdSiteOutput, error) {
 		wanted := in.Body.Value()
-		made, err := s.Create(ctx, wanted.Name, wanted.Domain, wanted.Timezone)
+		made, err := s.CreateWith(ctx, wanted.Name, wanted.Domain, wanted.Timezone, wanted.RetentionMonths)
 		if err != nil {
 			return nil, within("body", err)
 		}
@@ -206,6 +206,9 @@ func siteChange(body *model.Update[Site]) site.Change {
 		if body.Has(name) {
 			*field.to = field.text
 		}
+	}
+	if body.Has("retention_months") {
+		c.RetentionMonths = &v.RetentionMonths
 	}
 	return c
 }

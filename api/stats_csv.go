@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,13 +75,14 @@ func guarded(label string) string {
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 func (t statsTimeseries) rows() [][]string {
-	out := [][]string{{"period", "ts", "pageviews", "visitors"}}
+	out := [][]string{append([]string{"period", "ts", "pageviews", "visitors"}, visitColumns(t.metrics)...)}
 	for _, part := range []struct {
 		name    string
 		buckets []statsBucket
 	}{{"current", t.Buckets}, {"previous", t.Previous}} {
 		for _, b := range part.buckets {
-			out = append(out, []string{part.name, b.TS.UTC().Format(time.RFC3339), number(b.Pageviews), number(b.Visitors)})
+			row := []string{part.name, b.TS.Format(time.RFC3339), number(b.Pageviews), number(b.Visitors)}
+			out = append(out, append(row, b.cells(t.metrics)...))
 		}
 	}
 	return out
@@ -92,29 +94,60 @@ type namedRows struct {
 	rows []statsRow
 }
 
-func breakdownRows(lists ...namedRows) [][]string {
-	out := [][]string{{"list", "label", "visitors", "pageviews"}}
+func breakdownRows(metrics []string, lists ...namedRows) [][]string {
+	out := [][]string{append([]string{"list", "label", "visitors", "pageviews"}, visitColumns(metrics)...)}
 	for _, l := range lists {
 		for _, r := range l.rows {
-			out = append(out, []string{l.name, guarded(r.Label), number(r.Visitors), number(r.Pageviews)})
+			row := []string{l.name, guarded(r.Label), number(r.Visitors), number(r.Pageviews)}
+			out = append(out, append(row, r.cells(metrics)...))
 		}
 	}
 	return out
 }
 
+// visitColumns are the metrics that were asked for, in their order.
+func visitColumns(metrics []string) []string {
+	var columns []string
+	for _, name := range statsMetrics {
+		if slices.Contains(metrics, name) {
+			columns = append(columns, name)
+		}
+	}
+	return columns
+}
+
+// cells has one for each of visitColumns, empty in rows that are not of sessions.
+func (v StatsVisits) cells(metrics []string) []string {
+	var cells []string
+	for _, name := range visitColumns(metrics) {
+		value := map[string]*float64{"bounce_rate": v.BounceRate, "avg_duration": v.AvgDuration, "views_per_visit": v.ViewsPerVisit}[name]
+		switch {
+		case name == "sessions" && v.Sessions != nil:
+			cells = append(cells, number(*v.Sessions))
+		case value != nil:
+			cells = append(cells, strconv.FormatFloat(*value, 'f', -1, 64))
+		default:
+			cells = append(cells, "")
+		}
+	}
+	return cells
+}
+
 func (p statsPages) rows() [][]string {
-	return breakdownRows(namedRows{"top", p.Top}, namedRows{"entry", p.Entry}, namedRows{"exit", p.Exit})
+	return breakdownRows(p.metrics, namedRows{"top", p.Top}, namedRows{"entry", p.Entry}, namedRows{"exit", p.Exit})
 }
 
 func (r statsReferrers) rows() [][]string {
-	return breakdownRows(namedRows{"source", r.Sources}, namedRows{"utm_source", r.UTM.Source}, namedRows{"utm_medium", r.UTM.Medium},
+	return breakdownRows(r.metrics, namedRows{"source", r.Sources}, namedRows{"utm_source", r.UTM.Source}, namedRows{"utm_medium", r.UTM.Medium},
 		namedRows{"utm_campaign", r.UTM.Campaign}, namedRows{"utm_term", r.UTM.Term}, namedRows{"utm_content", r.UTM.Content})
 }
 
-func (g statsGeo) rows() [][]string { return breakdownRows(namedRows{"country", g.Countries}) }
+func (g statsGeo) rows() [][]string {
+	return breakdownRows(g.metrics, namedRows{"country", g.Countries})
+}
 
 func (t statsTech) rows() [][]string {
-	return breakdownRows(namedRows{"device", t.Devices}, namedRows{"browser", t.Browsers}, namedRows{"os", t.OS})
+	return breakdownRows(t.metrics, namedRows{"device", t.Devices}, namedRows{"browser", t.Browsers}, namedRows{"os", t.OS})
 }
 
 func (e statsEvents) rows() [][]string {
@@ -133,14 +166,17 @@ func (e statsEvents) rows() [][]string {
 // describeTables documents CSV beside the JSON of the operations that have it.
 func describeTables(a huma.API) {
 	for name, example := range map[string]string{
-		"timeseries": "period,ts,pageviews,visitors\r\ncurrent,2026-01-01T00:00:00Z,130,48\r\n",
+		"timeseries": "period,ts,pageviews,visitors\r\ncurrent,2026-01-01T00:00:00+01:00,130,48\r\n",
 		"pages":      "list,label,visitors,pageviews\r\ntop,/pricing,31,57\r\n",
 		"referrers":  "list,label,visitors,pageviews\r\nsource,example.org,31,57\r\n",
 		"geo":        "list,label,visitors,pageviews\r\ncountry,PT,31,57\r\n",
 		"tech":       "list,label,visitors,pageviews\r\nbrowser,Firefox,31,57\r\n",
 		"events":     "list,name,value,count,visitors\r\nevent,signup,,12,11\r\n",
 	} {
-		answer := a.OpenAPI().Paths["/api/stats/"+name].Get.Responses["200"]
-		answer.Content["text/csv"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}, Example: example}
+		for _, prefix := range []string{"/api/stats/", "/api/admin/sites/{id}/stats/"} {
+			op := a.OpenAPI().Paths[prefix+name].Get
+			withholdFromTools(op, "format")
+			op.Responses["200"].Content["text/csv"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}, Example: example}
+		}
 	}
 }

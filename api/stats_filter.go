@@ -11,21 +11,44 @@ import (
 	"github.com/waypost/waypost/internal/stats"
 )
 
+// filterValue is the schema of what a filter is compared with: one value or several.
+const filterValue = "FilterValue"
+
+func describeFilterValue(r huma.Registry) {
+	value := func() *huma.Schema {
+		return &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(2048)}
+	}
+	r.Map()[filterValue] = &huma.Schema{
+		Description: "A value, or several, one of which must match: `*` matches any text, `(none)` what is empty, and `!` in front excludes.",
+		OneOf:       []*huma.Schema{value(), {Type: huma.TypeArray, MaxItems: new(20), Items: value()}},
+	}
+}
+
 // filterParameter describes filter[path], filter[source] and so on.
 func filterParameter() *huma.Param {
 	properties := map[string]*huma.Schema{}
 	for _, f := range stats.AllFilters() {
-		properties[string(f)] = &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(2048)}
+		properties[string(f)] = &huma.Schema{Extensions: map[string]any{"$ref": "#/components/schemas/" + filterValue}}
 	}
 	explode := true
 	return &huma.Param{
 		Name: "filter", In: "query", Style: "deepObject", Explode: &explode,
-		Description: "Counts only matching traffic: `filter[country]=PT`, `filter[path]=/blog/*`. `*` stands for any text, every other character for itself. " +
-			"Several filters must all match. If one filter is given several times (up to 20), one of its values must match. " +
-			"An event counts if it matches `path` and `event` and its session matches the other filters. A session counts, as a whole, if it matches the other filters and such an event happened in it.",
-		Schema:  &huma.Schema{Type: huma.TypeObject, Properties: properties, AdditionalProperties: false},
-		Example: map[string]any{"country": "PT"},
+		Description: "Restrict results, for example `filter[country]=PT` or `filter[path]=/blog/*`. Different filters combine with AND, a repeated one (up to 20 values) with OR.\n\n" +
+			"`*` matches any text, `(none)` what is empty; `!` in front excludes; a backslash before `!`, `*` or `(` takes it literally. " +
+			"`path`, `hostname`, `event` and `filter[prop:<key>]`, a property of custom events, are of an event, the others of its session.",
+		Schema: &huma.Schema{Type: huma.TypeObject, Properties: properties, AdditionalProperties: true},
+		// Empty, because what stands here is what a reader's first attempt sends.
+		Example: map[string]any{},
 	}
+}
+
+// nearestFilter is the parameter that a misspelt field of a filter may mean.
+func nearestFilter(field string) string {
+	known := []string{"prop:<key>"}
+	for _, f := range stats.AllFilters() {
+		known = append(known, string(f))
+	}
+	return "filter[" + nearest(strings.TrimSuffix(field, "]"), known) + "]"
 }
 
 // readFilters reads filter[name]=pattern from a query.
@@ -38,8 +61,10 @@ func readFilters(query url.Values) (stats.Filters, []error) {
 			continue
 		}
 		field, ok := strings.CutSuffix(rest, "]")
-		if !ok || !slices.Contains(stats.AllFilters(), stats.Filter(field)) {
-			errs = append(errs, &huma.ErrorDetail{Location: "query." + name, Message: "is not a filter"})
+		if !ok || !stats.IsFilter(stats.Filter(field)) {
+			if len(errs) < maxUnknown {
+				errs = append(errs, &huma.ErrorDetail{Location: "query." + name, Message: "is not a filter; the nearest is " + nearestFilter(rest)})
+			}
 			continue
 		}
 		if filters == nil {

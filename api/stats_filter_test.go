@@ -24,7 +24,7 @@ func TestFiltersRestrictEveryStatistic(t *testing.T) {
 		{"summary", "filter[event]=signup", `{"pageviews":0,"visitors":1,"sessions":1,"bounce_rate":0,"avg_duration":40,"views_per_visit":0}`},
 		{"summary", "filter[path]=%25", `{"pageviews":0,"visitors":0,"sessions":0,"bounce_rate":0,"avg_duration":0,"views_per_visit":0}`},
 		{"summary", "filter[path]=/pricin_", `{"pageviews":0,"visitors":0,"sessions":0,"bounce_rate":0,"avg_duration":0,"views_per_visit":0}`},
-		{"summary", "filter[country]=*&compare=true", `{"pageviews":3,"visitors":2,"sessions":2,"bounce_rate":0.5,"avg_duration":20,"views_per_visit":1.5,
+		{"summary", "filter[device]=*&compare=true", `{"pageviews":3,"visitors":2,"sessions":2,"bounce_rate":0.5,"avg_duration":20,"views_per_visit":1.5,
 			"previous":{"pageviews":1,"visitors":1,"sessions":1,"bounce_rate":1,"avg_duration":0,"views_per_visit":1},"change":{"pageviews":200,"visitors":100,"sessions":100}}`},
 		{"pages", "filter[source]=example.org", `{"top":[{"label":"/","visitors":1,"pageviews":1},{"label":"/pricing","visitors":1,"pageviews":1}],
 			"entry":[{"label":"/","visitors":1,"pageviews":1}],"exit":[{"label":"/pricing","visitors":1,"pageviews":1}]}`},
@@ -33,7 +33,7 @@ func TestFiltersRestrictEveryStatistic(t *testing.T) {
 		{"tech", "filter[utm_medium]=mail", `{"devices":[{"label":"desktop","visitors":1,"pageviews":2}],"browsers":[{"label":"Firefox","visitors":1,"pageviews":2}],"os":[{"label":"Linux","visitors":1,"pageviews":2}]}`},
 		{"events", "filter[path]=/", `{"events":[]}`},
 		{"events", "filter[path]=/pricing&name=signup", `{"events":[{"name":"signup","count":1,"visitors":1}],"props":[{"key":"plan","value":"team","count":1},{"key":"seats","value":"3","count":1}]}`},
-		{"timeseries", "filter[device]=mobile&granularity=day", `{"granularity":"day","buckets":[{"ts":"2024-05-10T04:00:00Z","pageviews":1,"visitors":1}]}`},
+		{"timeseries", "filter[device]=mobile&granularity=day", `{"granularity":"day","buckets":[{"ts":"2024-05-10T00:00:00-04:00","pageviews":1,"visitors":1}]}`},
 		{"realtime", "filter[device]=mobile", `{"visitors":1,"window_seconds":300}`},
 		{"realtime", "filter[device]=desktop", `{"visitors":0,"window_seconds":300}`},
 	} {

@@ -16,10 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waypost/waypost/api"
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/httpedge"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/stats/imports"
 )
 
 // traffic is of two visitors of a site in New York, at 1 in the morning of 10 May
@@ -35,6 +37,9 @@ const traffic = `{"ts":"2024-05-09T12:00:00Z","url":"https://example.com/","ip":
 type statistics struct {
 	handler http.Handler
 	key     string
+	db      *db.DB
+	sites   *site.Service
+	site    site.Site
 }
 
 func newStatistics(t *testing.T, now time.Time) statistics {
@@ -52,11 +57,11 @@ func newStatistics(t *testing.T, now time.Time) statistics {
 	if err != nil {
 		t.Fatal(err)
 	}
-	importer, err := stats.NewImporter(stats.ImporterOptions{DB: d, Secrets: sites})
+	importer, err := imports.New(imports.Options{DB: d, Keys: statsKeys(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report, err := importer.Import(t.Context(), s, strings.NewReader(traffic), stats.NDJSON, nil); err != nil || report.Imported != 5 {
+	if report, err := importer.Import(t.Context(), s, strings.NewReader(traffic), imports.NDJSON, nil); err != nil || report.Imported != 5 {
 		t.Fatalf("imported %+v, %v", report, err)
 	}
 	service, err := stats.NewService(stats.ServiceOptions{DB: d, Now: func() time.Time { return now }})
@@ -67,10 +72,10 @@ func newStatistics(t *testing.T, now time.Time) statistics {
 	if err := httpedge.Use(r, httpedge.Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := api.Mount(r, api.Options{BaseURL: baseURL, SiteKeys: sites, Resources: []api.Resource{api.Statistics(service, api.Collection{})}}); err != nil {
+	if _, err := api.Mount(r, api.Options{BaseURL: baseURL, SiteKeys: sites, Resources: []api.Resource{api.Statistics(service, sites, api.Collection{})}}); err != nil {
 		t.Fatal(err)
 	}
-	return statistics{handler: r, key: key}
+	return statistics{handler: r, key: key, db: d, sites: sites, site: s}
 }
 
 func (s statistics) get(t *testing.T, path, key string) *httptest.ResponseRecorder {
@@ -99,11 +104,11 @@ func TestEachStatisticHasItsShape(t *testing.T) {
 			"change":{"pageviews":null,"visitors":null,"sessions":null}}`,
 		"summary": `{"pageviews":4,"visitors":3,"sessions":3,"bounce_rate":0.667,"avg_duration":13.3,"views_per_visit":1.33}`,
 		"timeseries?from=2024-05-09&to=2024-05-10&granularity=day&compare=true": `{"granularity":"day",
-			"buckets":[{"ts":"2024-05-09T04:00:00Z","pageviews":1,"visitors":1},{"ts":"2024-05-10T04:00:00Z","pageviews":3,"visitors":2}],
-			"previous":[{"ts":"2024-05-07T04:00:00Z","pageviews":0,"visitors":0},{"ts":"2024-05-08T04:00:00Z","pageviews":0,"visitors":0}]}`,
+			"buckets":[{"ts":"2024-05-09T00:00:00-04:00","pageviews":1,"visitors":1},{"ts":"2024-05-10T00:00:00-04:00","pageviews":3,"visitors":2}],
+			"previous":[{"ts":"2024-05-07T00:00:00-04:00","pageviews":0,"visitors":0},{"ts":"2024-05-08T00:00:00-04:00","pageviews":0,"visitors":0}]}`,
 		"timeseries?from=2024-05-10T04:30:00Z&to=2024-05-10T05:00:30.25Z": `{"granularity":"hour",
-			"buckets":[{"ts":"2024-05-10T04:00:00Z","pageviews":0,"visitors":0},{"ts":"2024-05-10T05:00:00Z","pageviews":1,"visitors":1}]}`,
-		"timeseries?from=2024-05-10&to=2024-05-10&granularity=week": `{"granularity":"week","buckets":[{"ts":"2024-05-06T04:00:00Z","pageviews":3,"visitors":2}]}`,
+			"buckets":[{"ts":"2024-05-10T00:00:00-04:00","pageviews":0,"visitors":0},{"ts":"2024-05-10T01:00:00-04:00","pageviews":1,"visitors":1}]}`,
+		"timeseries?from=2024-05-10&to=2024-05-10&granularity=week": `{"granularity":"week","buckets":[{"ts":"2024-05-06T00:00:00-04:00","pageviews":3,"visitors":2}]}`,
 		"pages" + theDay: `{"top":[{"label":"/","visitors":2,"pageviews":2},{"label":"/pricing","visitors":1,"pageviews":1}],
 			"entry":[{"label":"/","visitors":2,"pageviews":2}],
 			"exit":[{"label":"/","visitors":1,"pageviews":1},{"label":"/pricing","visitors":1,"pageviews":1}]}`,
@@ -140,7 +145,15 @@ func decoded(t *testing.T, text string) any {
 	return v
 }
 
-var statsPaths = []string{"summary", "timeseries", "pages", "referrers", "geo", "tech", "events", "realtime"}
+var statsPaths = []string{"site", "summary", "timeseries", "pages", "referrers", "geo", "tech", "events", "realtime", "report"}
+
+// ask is the query string of name, with what it can't be without.
+func ask(name, query string) string {
+	if name == "report" {
+		return "/api/stats/report?questions=realtime,pages&" + query
+	}
+	return "/api/stats/" + name + "?" + query
+}
 
 func TestEveryStatisticRefusesTheSameParameters(t *testing.T) {
 	t.Parallel()
@@ -151,10 +164,11 @@ func TestEveryStatisticRefusesTheSameParameters(t *testing.T) {
 		{"from=2024-05-10T00:00:00+02:00&to=2024-05-11", "query.from"}, // a blank: + was not written as %2B
 		{"from=2010-05-10&to=2024-05-10", "query.to"},
 		{"limit=0", "query.limit"}, {"limit=501", "query.limit"}, {"limit=-1", "query.limit"}, {"limit=many", "query.limit"}, {"limit=", "query.limit"},
+		{"period=7d&from=2024-05-10&to=2024-05-10", "query.period"}, {"period=7d&to=2024-05-10", "query.period"}, {"period=week", "query.period"}, {"period=", "query.period"},
 		{"limit=1.5", "query.limit"}, {"limit=99999999999999999999", "query.limit"},
 	} {
 		for _, name := range statsPaths {
-			s.wantsInvalid(t, "/api/stats/"+name+"?"+c.query, c.field)
+			s.wantsInvalid(t, ask(name, c.query), c.field)
 		}
 	}
 	s.wantsInvalid(t, "/api/stats/timeseries?granularity=minute", "query.granularity")
@@ -183,11 +197,11 @@ func TestParametersWithoutEffectAreAccepted(t *testing.T) {
 	t.Parallel()
 	s := newStatistics(t, time.Date(2024, 5, 10, 5, 14, 0, 0, time.UTC))
 	for _, query := range []string{
-		"compare=true", "compare=false", "compare=TRUE", "compare=1", "compare=", "compare=yes&compare=true", "limit=1", "limit=500", "unknown=x", "granularity=day", "name=",
+		"compare=true", "compare=false", "compare=TRUE", "compare=1", "compare=", "compare=yes&compare=true", "limit=1", "limit=500", "period=7d", "period=all",
 		"from=2024-05-10T00:00:00%2B02:00&to=2024-05-11T00:00:00.123456789Z", "from=2024-05-10t00:00:00z&to=2024-05-11",
 	} {
 		for _, name := range statsPaths {
-			w := s.get(t, "/api/stats/"+name+"?"+query, s.key)
+			w := s.get(t, ask(name, query), s.key)
 			if w.Code != http.StatusOK {
 				t.Errorf("%s?%s: %d %s", name, query, w.Code, w.Body)
 			}

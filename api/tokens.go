@@ -58,7 +58,7 @@ func registerTokenList(a huma.API, s TokenService) {
 		Path:        "/api/auth/tokens",
 		Summary:     "List your API tokens",
 		Description: "Your tokens that were not revoked, without their secrets, newest first, page by page. Tokens that expired a month ago are gone.",
-	}, inPerson()), func(ctx context.Context, in *struct{ Page }) (*listTokensOutput, error) {
+	}, inPerson().forPeople(credentials)), func(ctx context.Context, in *struct{ Page }) (*listTokensOutput, error) {
 		var c tokenCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
 			return nil, err
@@ -81,7 +81,7 @@ func registerTokenList(a huma.API, s TokenService) {
 		Summary:       "Revoke an API token",
 		Description:   "The token stops working at once.",
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson().ofHolder(), account.ErrNoAPIToken), "apiTokenId"), func(ctx context.Context, in *TokenInput) (*struct{}, error) {
+	}, inPerson().ofHolder().forPeople(credentials), account.ErrNoAPIToken), "apiTokenId"), func(ctx context.Context, in *TokenInput) (*struct{}, error) {
 		return nil, s.RevokeAPIToken(ctx, in.ID)
 	})
 }
@@ -97,7 +97,7 @@ func registerTokenMakers(a huma.API, s TokenService) {
 			"`write` for operations that change something, and in addition `admin` for operations that only an ADMIN may call, for other people's accounts, and to change anybody's role or `active`. " +
 			"It expires after 90 days unless you say otherwise. Needs a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
-	}, inPerson(), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrManyAPITokens), export.Variant{
+	}, inPerson().forPeople(credentials), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrManyAPITokens), export.Variant{
 		Body: tokenExport(), Capture: map[string]string{"apiTokenId": "/data/id"},
 	}), func(ctx context.Context, in *struct{ Body model.Request[NewAPIToken] }) (*newTokenOutput, error) {
 		made, secret, err := s.CreateAPIToken(ctx, in.Body.Value().wanted(&in.Body))
@@ -114,7 +114,7 @@ func registerTokenMakers(a huma.API, s TokenService) {
 		Summary:       "Replace an API token",
 		Description:   rotation + "Needs a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
-	}, inPerson().ofHolder(), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrNoAPIToken, account.ErrTokenReplaced, account.ErrManyAPITokens), export.Variant{
+	}, inPerson().ofHolder().forPeople(credentials), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrNoAPIToken, account.ErrTokenReplaced, account.ErrManyAPITokens), export.Variant{
 		Parameters: map[string]string{"id": "{{apiTokenId}}"},
 	}), func(ctx context.Context, in *rotateTokenInput) (*newTokenOutput, error) {
 		made, secret, err := s.RotateAPIToken(ctx, in.ID, in.duration())

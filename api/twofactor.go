@@ -79,7 +79,7 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 		Summary:     "Set up two-factor authentication",
 		Description: "Creates a secret for an authenticator application (RFC 6238). The secret takes effect when you send one of its codes to " +
 			"`POST /api/auth/2fa/enable`; until then another call replaces it. Needs a sign-in within the last 15 minutes, and a verified e-mail address.",
-	}, inPerson().whileEnrolling(), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrTOTPEnabled), export.Variant{
+	}, inPerson().whileEnrolling().forPeople(signingIn), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrTOTPEnabled), export.Variant{
 		// The account that registered can't verify its address alone.
 		Status: []int{http.StatusOK, http.StatusForbidden}, Optional: true,
 		Order: orderSetupTOTP, Credential: memberToken, Capture: map[string]string{"totpSecret": "/data/secret"},
@@ -100,7 +100,7 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 		Path:        "/api/auth/2fa/enable",
 		Summary:     "Turn two-factor authentication on",
 		Description: "Takes a first code, ends the account's other sessions, and answers with ten recovery codes.",
-	}, inPerson().whileEnrolling(), account.ErrTOTPInvalid, account.ErrTOTPNotSetUp, account.ErrTOTPEnabled, account.ErrEmailUnverified), export.Variant{
+	}, inPerson().whileEnrolling().forPeople(signingIn), account.ErrTOTPInvalid, account.ErrTOTPNotSetUp, account.ErrTOTPEnabled, account.ErrEmailUnverified), export.Variant{
 		Status: []int{http.StatusOK, http.StatusConflict}, Optional: true,
 		Order: orderEnableTOTP, Credential: memberToken,
 		TOTP: &export.TOTP{Secret: "totpSecret", Code: "totpCode"}, Body: map[string]any{"code": "{{totpCode}}"},
@@ -126,7 +126,7 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		Summary:       "Turn two-factor authentication off",
 		Description:   "Needs the password and a code, and voids the recovery codes. Administrators can't turn it off where the service requires it of administrators.",
 		DefaultStatus: http.StatusNoContent,
-	}, inPerson(), account.ErrReauthenticate, account.ErrTOTPInvalid, account.ErrTOTPDisabled, account.ErrTwoFactorRequired, errThrottled, account.ErrBusy), export.Variant{
+	}, inPerson().forPeople(signingIn), account.ErrReauthenticate, account.ErrTOTPInvalid, account.ErrTOTPDisabled, account.ErrTwoFactorRequired, errThrottled, account.ErrBusy), export.Variant{
 		Status: []int{http.StatusNoContent, http.StatusUnprocessableEntity},
 		Order:  orderDisableTOTP, Credential: memberToken,
 		Body: map[string]any{"password": memberNewPassword, "code": "{{recoveryCode}}"},
@@ -144,7 +144,7 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		Path:        "/api/auth/2fa/recovery-codes",
 		Summary:     "Replace the recovery codes",
 		Description: "Voids the recovery codes and answers with ten new ones.",
-	}, inPerson(), account.ErrTOTPInvalid, account.ErrTOTPDisabled, errThrottled), export.Variant{
+	}, inPerson().forPeople(signingIn), account.ErrTOTPInvalid, account.ErrTOTPDisabled, errThrottled), export.Variant{
 		Status: []int{http.StatusOK, http.StatusUnprocessableEntity}, Optional: true,
 		Order: orderRecoveryCodes, Credential: memberToken,
 		Body: map[string]any{"code": "{{nextRecoveryCode}}"}, Capture: map[string]string{"recoveryCode": "/data/recovery_codes/0"},
@@ -166,7 +166,7 @@ func registerSecondStep(a huma.API, s TwoFactorService) {
 		Summary:     "Sign in, second step",
 		Description: "Takes the `mfa_token` of a first step and a code, opens a session and answers with its tokens. A code works once. " +
 			"Ten failures in a row, over any number of first steps, block further attempts for a while.",
-	}, public(), token.ErrChallenge, account.ErrTOTPInvalid, account.ErrInactive, errThrottled), export.Variant{
+	}, public().forPeople(signingIn), token.ErrChallenge, account.ErrTOTPInvalid, account.ErrInactive, errThrottled), export.Variant{
 		Order: orderMemberSecondStep, Status: []int{http.StatusOK, http.StatusUnprocessableEntity}, Optional: true,
 		Body:    map[string]any{"mfa_token": "{{mfaToken}}", "code": "{{recoveryCode}}"},
 		Capture: map[string]string{memberToken: "/data/access_token"},

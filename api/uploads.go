@@ -249,7 +249,7 @@ func (u uploads) registerSigned(a huma.API) {
 		Summary:       "Make a link to a file",
 		Description:   "Makes an address by which everybody who has it can read the file's bytes, and nothing else, until it expires or the file is deleted. It can't be taken back otherwise. The audit log notes it.",
 		DefaultStatus: http.StatusCreated,
-	}, signedIn().ofFiles(), upload.ErrNoUpload), "uploadId"), func(ctx context.Context, in *linkInput) (*linkOutput, error) {
+	}, signedIn().ofFiles().forPeople(fileBytes), upload.ErrNoUpload), "uploadId"), func(ctx context.Context, in *linkInput) (*linkOutput, error) {
 		l, err := u.s.MakeLink(ctx, in.ID, in.Body.ExpiresIn)
 		if err != nil {
 			return nil, within("body", err)
@@ -265,7 +265,7 @@ func (u uploads) registerSigned(a huma.API) {
 		Description: "Begins a file whose bytes are sent by one more request, with the method, address and headers of the answer, and with no credential: to the storage itself where that has signed addresses, to this service otherwise. " +
 			"Then call `POST /api/uploads/{id}/complete`. The address is good for an hour.",
 		DefaultStatus: http.StatusCreated,
-	}, signedIn().ofOneself(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable),
+	}, signedIn().ofOneself().forPeople(fileBytes), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable),
 		export.Variant{Capture: map[string]string{"presignedId": "/data/upload/id"}}), func(ctx context.Context, in *presignInput) (*presignOutput, error) {
 		sum, err := hex.DecodeString(in.Body.SHA256)
 		if err != nil {

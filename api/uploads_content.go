@@ -101,7 +101,7 @@ func (u uploads) registerContent(a huma.API) {
 func (u uploads) serve(open func(context.Context, *http.Request, http.Header) (upload.Content, error)) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		r, w := humachi.Unwrap(hctx)
-		ctx, cancel := untimed(hctx.Context())
+		ctx, cancel := httpedge.Untimed(hctx.Context())
 		defer cancel()
 		h := http.Header{}
 		c, err := open(ctx, r, h)

@@ -66,7 +66,7 @@ func (t *transfer) Resolve(ctx huma.Context) []error {
 // that ends when the client goes away. The function that it returns gives the client
 // time to take the answer.
 func (t *transfer) begin(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := untimed(ctx)
+	ctx, cancel := httpedge.Untimed(ctx)
 	control := http.NewResponseController(t.w)
 	// A writer without deadlines (a test's recorder) has no slow clients either.
 	_ = control.SetReadDeadline(time.Time{})
@@ -310,7 +310,9 @@ func (u uploads) create(ctx context.Context, in *createUploadInput) (*createdUpl
 	if err != nil {
 		return nil, err
 	}
-	f, err := u.s.Create(ctx, upload.File{Filename: form.Filename, ContentType: form.ContentType, Expected: form.Expected}, form)
+	f, err := u.s.Create(ctx, upload.File{
+		Filename: form.Filename, ContentType: form.ContentType, Expected: form.Expected, Settle: settling(ctx, form.Filename, form.ContentType),
+	}, form)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"reflect"
@@ -32,6 +31,7 @@ type webhookAttempt struct {
 	Number     int                    `json:"number" minimum:"1" example:"1"`
 	At         time.Time              `json:"at" example:"2026-01-02T15:04:05Z" doc:"When the attempt began."`
 	Outcome    webhook.AttemptOutcome `json:"outcome" enum:"running,processed,failed,interrupted" example:"processed" doc:"interrupted means that the attempt has no outcome, because the process or its database went away."`
+	Target     string                 `json:"target,omitempty" doc:"The target that it was made at; absent for a handler in code." example:"default"`
 	Error      string                 `json:"error,omitempty" doc:"The handler's error when it failed." example:"the target answered 503"`
 	DurationMS *float64               `json:"duration_ms,omitempty" minimum:"0" example:"12.4" doc:"Absent while the attempt runs, and when it was interrupted."`
 }
@@ -39,7 +39,7 @@ type webhookAttempt struct {
 func toWebhookDetail(d webhook.Detail) webhookEventDetail {
 	out := webhookEventDetail{WebhookEvent: toWebhookEvent(d.Record), Headers: d.Header, Attempts: make([]webhookAttempt, len(d.Attempts))}
 	for i, a := range d.Attempts {
-		out.Attempts[i] = webhookAttempt{Number: a.Number, At: a.At.UTC(), Outcome: a.Outcome, Error: a.Error}
+		out.Attempts[i] = webhookAttempt{Number: a.Number, At: a.At.UTC(), Outcome: a.Outcome, Target: a.Target, Error: a.Error}
 		if a.Duration != nil {
 			ms := float64(a.Duration.Microseconds()) / 1000
 			out.Attempts[i].DurationMS = &ms
@@ -76,7 +76,7 @@ func answerRaw(id uuid.UUID, raw []byte) *bytesOutput {
 }
 
 func registerWebhookEvent(a huma.API, s WebhookEvents) {
-	huma.Register(a, exported(access(huma.Operation{
+	op := access(huma.Operation{
 		OperationID: "get-webhook-event",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/{id}",
@@ -89,7 +89,9 @@ func registerWebhookEvent(a huma.API, s WebhookEvents) {
 				"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary", Description: "The delivery's bytes, with `raw=true`."}},
 			},
 		}},
-	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrEmptied), export.Variant{
+	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrEmptied)
+	withholdFromTools(&op, "raw")
+	huma.Register(a, exported(op, export.Variant{
 		Order: orderEvents, Parameters: map[string]string{"id": "{{eventId}}"},
 	}), func(ctx context.Context, in *getWebhookInput) (*bytesOutput, error) {
 		id, err := parseID(in.ID, webhook.ErrEvent)
@@ -107,10 +109,8 @@ func registerWebhookEvent(a huma.API, s WebhookEvents) {
 		if err != nil {
 			return nil, err
 		}
-		var body bytes.Buffer
-		if err := a.Marshal(&body, "application/json", single[webhookEventDetail]{Data: toWebhookDetail(d), Message: "Found."}); err != nil {
-			return nil, err
-		}
-		return &bytesOutput{ContentType: "application/json", Body: body.Bytes()}, nil
+		answer := single[webhookEventDetail]{Data: toWebhookDetail(d), Message: "Found."}
+		body, err := verbatim(a, &answer, &answer.Data.WebhookEvent)
+		return &bytesOutput{ContentType: "application/json", Body: body}, err
 	})
 }

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -139,5 +140,46 @@ func TestABulkReplayIsStartedWatchedAndCancelled(t *testing.T) {
 		if status, _, _ := refusal(t, h.admin(t, "GET", "/api/admin/webhooks/replays/"+unknown)); status != http.StatusNotFound {
 			t.Errorf("%s: %d", unknown, status)
 		}
+	}
+}
+
+func TestBulkReplaysAreListedNewestFirst(t *testing.T) {
+	t.Parallel()
+	h := newHooks(t, nil)
+	var ids []string
+	for _, provider := range []string{"payment", "codehost", "small"} {
+		r := h.admin(t, "POST", "/api/admin/webhooks/replay")
+		body := `{"provider":"` + provider + `"}`
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+		r.Header.Set("Content-Type", "application/json")
+		_, _, got := send(t, r)
+		data, _ := got["data"].(map[string]any)
+		id, _ := data["id"].(string)
+		ids = append(ids, id)
+	}
+	send(t, h.admin(t, "POST", "/api/admin/webhooks/replays/"+ids[1]+"/cancel"))
+	var seen []string
+	for path := "/api/admin/webhooks/replays?limit=2&total=true"; path != ""; {
+		status, _, got := send(t, h.admin(t, "GET", path))
+		list, _ := got["data"].([]any)
+		meta, _ := got["meta"].(map[string]any)
+		if status != http.StatusOK || meta["total"] != 3.0 || len(list) == 0 {
+			t.Fatalf("%s: %d %v", path, status, got)
+		}
+		for _, one := range list {
+			b, _ := one.(map[string]any)
+			filter, _ := b["filter"].(map[string]any)
+			seen = append(seen, fmt.Sprint(filter["provider"], " ", b["status"], " ", b["id"] == ids[2-len(seen)]))
+		}
+		path = ""
+		if next, _ := meta["next_cursor"].(string); meta["has_more"] == true {
+			path = "/api/admin/webhooks/replays?limit=2&total=true&cursor=" + next
+		}
+	}
+	if diff := cmp.Diff([]string{"small running true", "codehost cancelled true", "payment running true"}, seen); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if status, _, _ := refusal(t, h.admin(t, "GET", "/api/admin/webhooks/replays?cursor=x")); status != http.StatusUnprocessableEntity {
+		t.Errorf("a cursor of nobody: %d", status)
 	}
 }

@@ -19,6 +19,9 @@ import (
 type WebhookReplays interface {
 	StartBulk(ctx context.Context, f webhook.Filter, force bool) (webhook.Bulk, error)
 	Bulk(ctx context.Context, id uuid.UUID) (webhook.Bulk, error)
+	// Bulks lists them without their progress, newest first, from behind after.
+	Bulks(ctx context.Context, after *uuid.UUID, limit int) ([]webhook.Bulk, error)
+	CountBulks(ctx context.Context) (int64, error)
 	CancelBulk(ctx context.Context, id uuid.UUID) (webhook.Bulk, error)
 }
 
@@ -29,6 +32,10 @@ type WebhookReplay struct {
 	Status     string    `json:"status,omitempty" model:"oneof=pending processed failed skipped" doc:"Only deliveries in this state. Processed deliveries are replayed only with force." example:"failed"`
 	EventType  string    `json:"event_type,omitempty" model:"max=100" doc:"Only events of this type." example:"payment.succeeded"`
 	ExternalID string    `json:"external_id,omitempty" model:"max=255" doc:"Only the event with this id of the provider." example:"evt_1"`
+	Target     string    `json:"target,omitempty" model:"max=100" doc:"Only events that go, or went, to the target of this name." example:"default"`
+	Error      string    `json:"error,omitempty" model:"max=200" doc:"Only events whose error begins with this text, in upper or lower case." example:"the target answered 503"`
+	Repeated   bool      `json:"repeated,omitempty" doc:"With true, only deliveries whose body an earlier delivery of their provider has." example:"false"`
+	Handled    bool      `json:"handled" model:"default=true" doc:"With false, only deliveries that were processed because no handler was bound when they came. They are replayed without force, since their effect would not happen again." example:"true"`
 	From       time.Time `json:"from,omitzero" doc:"Only deliveries at or after this instant." example:"2026-01-01T00:00:00Z"`
 	To         time.Time `json:"to,omitzero" doc:"Only deliveries before this instant." example:"2026-02-01T00:00:00Z"`
 	Force      bool      `json:"force,omitempty" doc:"Also replay events that were processed: their effect happens again." example:"false"`
@@ -37,7 +44,7 @@ type WebhookReplay struct {
 func (r WebhookReplay) filter() webhook.Filter {
 	return webhook.Filter{
 		Provider: r.Provider, Status: webhook.Status(r.Status), EventType: r.EventType, ExternalID: r.ExternalID,
-		From: r.From, To: r.To,
+		Target: r.Target, Error: r.Error, Repeated: r.Repeated, Unhandled: !r.Handled, From: r.From, To: r.To,
 	}
 }
 
@@ -56,12 +63,45 @@ type replayProgress struct {
 	FinishedAt *time.Time         `json:"finished_at,omitempty" example:"2026-01-02T15:05:00Z" doc:"When the last event was taken, or when the replay was cancelled."`
 }
 
+// listedReplay is a bulk replay in a list.
+type listedReplay struct {
+	ID         string             `json:"id" format:"uuid" example:"01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a" doc:"The bulk replay's id."`
+	Status     webhook.BulkStatus `json:"status" enum:"running,finished,cancelled" example:"running"`
+	Filter     replayFilter       `json:"filter" doc:"The filters of the request."`
+	Force      bool               `json:"force" example:"false" doc:"Whether processed events are replayed too."`
+	Matched    int64              `json:"matched" minimum:"0" example:"5547" doc:"How many events matched when the replay was requested and could be replayed singly."`
+	CreatedAt  time.Time          `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When the replay was requested."`
+	FinishedAt *time.Time         `json:"finished_at,omitempty" example:"2026-01-02T15:05:00Z" doc:"When the last event was taken, or when the replay was cancelled."`
+}
+
+func toListedReplay(b webhook.Bulk) listedReplay {
+	p := toReplayProgress(b)
+	return listedReplay{ID: p.ID, Status: p.Status, Filter: p.Filter, Force: p.Force, Matched: p.Matched, CreatedAt: p.CreatedAt, FinishedAt: p.FinishedAt}
+}
+
+type listReplaysInput struct {
+	Page
+}
+
+type listReplaysOutput struct {
+	Body list[listedReplay]
+}
+
+// replayCursor is the id of a page's last entry: ids are in order of time.
+type replayCursor struct {
+	ID uuid.UUID `json:"i"`
+}
+
 // replayFilter is the filter in an answer: only what was given.
 type replayFilter struct {
 	Provider   string         `json:"provider,omitempty" example:"payment"`
 	Status     webhook.Status `json:"status,omitempty" example:"failed"`
 	EventType  string         `json:"event_type,omitempty" example:"payment.succeeded"`
 	ExternalID string         `json:"external_id,omitempty" example:"evt_1"`
+	Target     string         `json:"target,omitempty" example:"default"`
+	Error      string         `json:"error,omitempty" example:"the target answered 503"`
+	Repeated   bool           `json:"repeated,omitempty" example:"true"`
+	Handled    *bool          `json:"handled,omitempty" doc:"False when the replay takes only what no handler was bound for." example:"false"`
 	From       *time.Time     `json:"from,omitempty" example:"2026-01-01T00:00:00Z"`
 	To         *time.Time     `json:"to,omitempty" example:"2026-02-01T00:00:00Z"`
 }
@@ -73,12 +113,17 @@ func toReplayProgress(b webhook.Bulk) replayProgress {
 		}
 		return utc(&t)
 	}
+	var handled *bool
+	if b.Filter.Unhandled {
+		handled = new(bool)
+	}
 	return replayProgress{
 		ID: b.ID.String(), Status: b.Status, Force: b.Force, Matched: b.Matched, Replayed: b.Replayed,
 		Processed: b.Processed, Failed: b.Failed, Pending: b.Pending,
 		CreatedAt: b.CreatedAt.UTC(), FinishedAt: utc(b.FinishedAt),
 		Filter: replayFilter{
 			Provider: b.Filter.Provider, Status: b.Filter.Status, EventType: b.Filter.EventType, ExternalID: b.Filter.ExternalID,
+			Target: b.Filter.Target, Error: b.Filter.Error, Repeated: b.Filter.Repeated, Handled: handled,
 			From: given(b.Filter.From), To: given(b.Filter.To),
 		},
 	}
@@ -102,15 +147,16 @@ type replayOutput struct {
 }
 
 func registerWebhookReplays(a huma.API, s WebhookReplays) {
-	huma.Register(a, exported(access(huma.Operation{
+	huma.Register(a, exported(creates(access(huma.Operation{
 		OperationID: "create-webhook-replay",
 		Method:      http.MethodPost,
 		Path:        "/api/admin/webhooks/replay",
 		Summary:     "Replay webhook deliveries in bulk",
 		Description: "Replays, in the background and newest first, all deliveries that match the filters and that could be replayed singly: failed deliveries, pending deliveries that nobody is handling " +
-			"(also those that wait for their next attempt), and with `force` processed deliveries. At least one filter is required.",
+			"(also those that wait for their next attempt), with `force` processed deliveries, and with `handled` false those that were processed because no handler was bound when they came, " +
+			"so that a handler that was added later gets them. At least one filter is required.",
 		DefaultStatus: http.StatusAccepted,
-	}, roles(identity.Admin)), export.Variant{Order: orderReplay, Capture: map[string]string{"replayId": "/data/id"}}), func(ctx context.Context, in *startReplayInput) (*startReplayOutput, error) {
+	}, roles(identity.Admin))), export.Variant{Order: orderReplay, Capture: map[string]string{"replayId": "/data/id"}}), func(ctx context.Context, in *startReplayInput) (*startReplayOutput, error) {
 		b, err := s.StartBulk(ctx, in.Body.Value().filter(), in.Body.Value().Force)
 		if err != nil {
 			return nil, within("body", err)
@@ -119,6 +165,16 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 			Location: "/api/admin/webhooks/replays/" + b.ID.String(),
 			Body:     single[replayProgress]{Data: toReplayProgress(b), Message: "The replay has started."},
 		}, nil
+	})
+
+	huma.Register(a, access(huma.Operation{
+		OperationID: "list-webhook-replays",
+		Method:      http.MethodGet,
+		Path:        "/api/admin/webhooks/replays",
+		Summary:     "List bulk replays",
+		Description: "The bulk replays that were requested, newest first, page by page. Get one by its id to see its progress. Those whose deliveries have all left the ledger are deleted.",
+	}, roles(identity.Admin)), func(ctx context.Context, in *listReplaysInput) (*listReplaysOutput, error) {
+		return listReplays(ctx, s, in)
 	})
 
 	byID := export.Variant{Order: orderReplay, Parameters: map[string]string{"id": "{{replayId}}"}}
@@ -155,4 +211,28 @@ func answerReplay(ctx context.Context, in *replayInput, do func(context.Context,
 		return nil, err
 	}
 	return &replayOutput{Body: single[replayProgress]{Data: toReplayProgress(b), Message: message}}, nil
+}
+
+func listReplays(ctx context.Context, s WebhookReplays, in *listReplaysInput) (*listReplaysOutput, error) {
+	var after *uuid.UUID
+	if in.Cursor != "" {
+		var c replayCursor
+		if err := decodeCursor(in.Cursor, &c); err != nil {
+			return nil, err
+		}
+		after = &c.ID
+	}
+	all, err := s.Bulks(ctx, after, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	var total *int64
+	if in.Total {
+		n, err := s.CountBulks(ctx)
+		if err != nil {
+			return nil, err
+		}
+		total = &n
+	}
+	return &listReplaysOutput{Body: newList(all, in.Limit, total, toListedReplay, func(b webhook.Bulk) any { return replayCursor{b.ID} })}, nil
 }

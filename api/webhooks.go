@@ -3,8 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
@@ -14,27 +13,23 @@ import (
 	"github.com/waypost/waypost/internal/webhook"
 )
 
-// DeliveryReceiver takes webhook deliveries in. Admit returns
-// webhook.ErrProvider for an unknown provider, and the memory for a body of the
-// announced bytes, -1 when unknown; Receive returns a receipt only for a delivery
+// DeliveryReceiver takes webhook deliveries in. It returns a receipt only for a delivery
 // that is durable.
 type DeliveryReceiver interface {
-	Admit(provider string, announced int64) (*webhook.Intake, error)
-	Receive(ctx context.Context, in webhook.Inbound) (webhook.Receipt, error)
-	// Refuse counts and logs what was refused before Receive; it never waits.
-	Refuse(ctx context.Context, f webhook.Refusal)
+	Receive(ctx context.Context, a webhook.Arrival) (webhook.Receipt, error)
+	// Challenge returns what a provider that asks by GET wants back, or
+	// webhook.ErrProvider, ErrNoChallenge, ErrChallenge or ErrPayload.
+	Challenge(ctx context.Context, q webhook.Question) (string, error)
 }
 
-// WebhookService is what webhooks take as a whole.
+// WebhookService is what operators ask and do of webhooks.
 type WebhookService interface {
-	DeliveryReceiver
 	WebhookAdmin
 	WebhookLog
 	WebhookEvents
 	WebhookReplays
+	WebhookTargets
 }
-
-var errDeliveryCut = webhook.ErrPayload.With(map[string]string{"body": "It ended before its announced length."})
 
 // receipt is the answer to a delivery. Which members it has depends on the status.
 type receipt struct {
@@ -58,30 +53,21 @@ func toReceipt(r webhook.Receipt) receipt {
 
 const receiveOperation = "receive-webhook"
 
-// receiveWebhook answers POST /webhooks/{provider}. The provider is looked up
-// before the body is read, and the body is read whole before anything judges it.
+// receiveWebhook answers POST /webhooks/{provider}. What is judged are the bytes as they came
+// over the wire, whatever their announced type or coding.
 func receiveWebhook(s DeliveryReceiver) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		provider := chi.URLParam(r, "provider")
 		ctx := identity.NewContext(r.Context(), identity.FromContext(r.Context()).Doing(receiveOperation))
-		refuse := func(err error) {
-			s.Refuse(r.Context(), webhook.Refusal{Provider: provider, Header: r.Header, Size: r.ContentLength, Err: err})
-			httpedge.WriteError(w, r, err)
-		}
-		intake, err := s.Admit(provider, r.ContentLength)
-		if err != nil {
-			refuse(err)
-			return
-		}
-		body, err := readDelivery(w, r, intake)
-		if err != nil {
-			intake.Release()
-			refuse(err)
-			return
-		}
-		got, err := s.Receive(ctx, webhook.Inbound{Provider: provider, Header: r.Header, Body: body, Release: intake.Release})
+		got, err := s.Receive(ctx, webhook.Arrival{
+			Provider: chi.URLParam(r, "provider"), Header: r.Header, Length: r.ContentLength, Body: r.Body,
+			Deadline: http.NewResponseController(w).SetReadDeadline,
+		})
 		if err != nil {
 			httpedge.WriteError(w, r, err)
+			return
+		}
+		if got.Challenge != "" {
+			answerChallenge(w, got.Challenge)
 			return
 		}
 		answer, err := json.Marshal(toReceipt(got))
@@ -95,14 +81,24 @@ func receiveWebhook(s DeliveryReceiver) http.Handler {
 	})
 }
 
-// readDelivery returns the bytes as they came over the wire, whatever their
-// announced type or coding.
-func readDelivery(w http.ResponseWriter, r *http.Request, intake *webhook.Intake) ([]byte, error) {
-	body, err := inTime(w, func() ([]byte, error) { return intake.Read(r.Body) })
-	switch {
-	case err == nil, errors.Is(err, webhook.ErrTooLarge), errors.Is(err, webhook.ErrStorage), errors.Is(err, errBodySlow):
-		return body, err
-	default:
-		return nil, errDeliveryCut.Because(fmt.Errorf("%w: %w", webhook.ErrIncomplete, err))
-	}
+// getChallenge answers GET /webhooks/{provider}: with the value that a provider wants
+// back, which has asked whether the address takes its events.
+func getChallenge(s DeliveryReceiver) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		value, err := s.Challenge(r.Context(), webhook.Question{Provider: chi.URLParam(r, "provider"), Header: r.Header, Query: r.URL.RawQuery})
+		if err != nil {
+			httpedge.WriteError(w, r, err)
+			return
+		}
+		answerChallenge(w, value)
+	})
+}
+
+// answerChallenge sends a value back as nothing but text: the sender chose it.
+func answerChallenge(w http.ResponseWriter, value string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	_, _ = io.WriteString(w, value) // the sender has gone when this fails
 }

@@ -45,7 +45,7 @@ func (tokensByRole) Authenticate(_ context.Context, presented string) (identity.
 type hooks struct {
 	url      string
 	db       *db.DB
-	receiver *webhook.Receiver
+	desk     *webhook.Admin
 	registry *webhook.Registry
 }
 
@@ -71,7 +71,8 @@ func newHooks(t *testing.T, change func(*webhook.Options), bindings ...webhook.B
 	if change != nil {
 		change(&o)
 	}
-	receiver, err := webhook.NewReceiver(o)
+	registry = o.Registry
+	service, err := webhook.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func newHooks(t *testing.T, change func(*webhook.Options), bindings ...webhook.B
 	if err := httpedge.Use(r, httpedge.Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
-	webhooks, err := api.Webhooks(receiver, registry.Providers())
+	webhooks, err := api.Webhooks(service.Receiver, service.Admin, registry.Providers())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +90,11 @@ func newHooks(t *testing.T, change func(*webhook.Options), bindings ...webhook.B
 	server := httptest.NewServer(r)
 	t.Cleanup(func() {
 		server.Close()
-		if err := receiver.Close(context.Background()); err != nil {
+		if err := service.Receiver.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return hooks{url: server.URL, db: d, receiver: receiver, registry: registry}
+	return hooks{url: server.URL, db: d, desk: service.Admin, registry: registry}
 }
 
 // delivery is a signed request.
@@ -178,7 +179,7 @@ func refusal(t *testing.T, r *http.Request) (int, string, map[string]any) {
 
 func (h hooks) rows(t *testing.T) int {
 	t.Helper()
-	n, err := h.receiver.Count(t.Context(), webhook.Filter{})
+	n, err := h.desk.Count(t.Context(), webhook.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +415,7 @@ func TestAHangUpDuringTheHandlerLosesNothing(t *testing.T) {
 	close(release)
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		n, err := h.receiver.Count(t.Context(), webhook.Filter{Status: webhook.Processed})
+		n, err := h.desk.Count(t.Context(), webhook.Filter{Status: webhook.Processed})
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("%d processed, %v", n, err)
 		}

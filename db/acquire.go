@@ -23,13 +23,13 @@ const waitingPerConn = 64
 // returns ErrBusy when none became free, and ErrSlow when there is none at all, since
 // then one was being made.
 func (d *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	defer d.waiting.Add(-1)
-	waiting := d.waiting.Add(1)
+	defer d.callers.waiting.Add(-1)
+	waiting := d.callers.waiting.Add(1)
 	if d.maxWait == 0 {
 		return d.pool.Acquire(ctx)
 	}
 	if waiting > int64(waitingPerConn*d.maxConns) {
-		d.refused.Add(1)
+		d.callers.refused.Add(1)
 		return nil, ErrBusy
 	}
 	limited, cancel := context.WithTimeout(ctx, d.maxWait)
@@ -41,8 +41,21 @@ func (d *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if s := d.pool.Stat(); s.AcquiredConns()+s.IdleConns() == 0 {
 		return nil, ErrSlow.Because(err)
 	}
-	d.refused.Add(1)
+	d.callers.refused.Add(1)
 	return nil, ErrBusy.Because(err)
+}
+
+// Queue counts a caller who waits for its turn before it asks for a connection, so that
+// Usage knows it as one of those who wait for one. The function it returns is called
+// once, when the wait is over, and says whether it was in vain.
+func (d *DB) Queue() func(refused bool) {
+	d.callers.queued.Add(1)
+	return func(refused bool) {
+		d.callers.queued.Add(-1)
+		if refused {
+			d.callers.refused.Add(1)
+		}
+	}
 }
 
 // Usage is how the connections of a pool are used at one moment.
@@ -55,7 +68,7 @@ type Usage struct {
 
 // Usage says how the connections are used.
 func (d *DB) Usage() Usage {
-	return Usage{Max: d.maxConns, Taken: int(d.pool.Stat().AcquiredConns()), Waiting: int(d.waiting.Load()), Refused: d.refused.Load()}
+	return Usage{Max: d.maxConns, Taken: int(d.pool.Stat().AcquiredConns()), Waiting: int(d.callers.waiting.Load() + d.callers.queued.Load()), Refused: d.callers.refused.Load()}
 }
 
 // Direct runs each statement by itself, in no transaction of ours: for reads. It
@@ -69,6 +82,9 @@ func (d *DB) Direct() Direct { return Direct{d} }
 // Query runs a statement that returns rows. They must be closed, or read to the
 // end.
 func (d Direct) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if own := d.db.enclosure(ctx).direct(); own != nil {
+		return own.Query(ctx, sql, args...)
+	}
 	conn, err := d.db.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -84,6 +100,9 @@ func (d Direct) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, e
 // QueryRow runs a statement that returns one row; without one, Scan returns
 // pgx.ErrNoRows.
 func (d Direct) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	if own := d.db.enclosure(ctx).direct(); own != nil {
+		return own.QueryRow(ctx, sql, args...)
+	}
 	conn, err := d.db.acquire(ctx)
 	if err != nil {
 		return failedRow{err}
@@ -93,6 +112,9 @@ func (d Direct) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 
 // Exec runs a statement and returns what it did.
 func (d Direct) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if own := d.db.enclosure(ctx).direct(); own != nil {
+		return own.Exec(ctx, sql, args...)
+	}
 	conn, err := d.db.acquire(ctx)
 	if err != nil {
 		return pgconn.CommandTag{}, err

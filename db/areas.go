@@ -16,15 +16,20 @@ type Areas struct {
 	Requests *DB
 	// Deliveries stores webhooks and the outcomes of their handlers.
 	Deliveries *DB
-	// Collection stores hits and looks up whose they are.
-	Collection *DB
+	// Collection stores hits. Lookups finds whose they are over the same connections,
+	// and waits no longer for one than a request may: hits that look up are as many as
+	// there are, those who store them are few.
+	Collection, Lookups *DB
 	// Questions is for statistics that read events one by one. A question whose
 	// context ends is cancelled in the database too.
 	Questions *DB
-	// Background is for jobs. One of its connections is River's, which listens.
+	// Background is for jobs. River takes one connection out of it for good, to listen.
 	Background *DB
-	// Readiness asks whether the database answers.
+	// Readiness asks whether the database answers. What it asks ends with the context in
+	// the database too, so that its only connection is free for the next.
 	Readiness *DB
+	// Alive says to other processes that this one is alive.
+	Alive *DB
 	// Audit gives entries of the audit log their places.
 	Audit *DB
 	// Committed gets a value after a transaction of Requests, Deliveries or Background
@@ -37,28 +42,37 @@ const areaWait = time.Second
 
 // Undivided makes d the pool of all areas, for a command or a test.
 func Undivided(d *DB) Areas {
-	return Areas{Requests: d, Deliveries: d, Collection: d, Questions: d, Background: d, Readiness: d, Audit: d}
+	return Areas{Requests: d, Deliveries: d, Collection: d, Lookups: d, Questions: d, Background: d, Readiness: d, Alive: d, Audit: d}
 }
 
 // share says how many connections an area has: least, and its part of the rest by
-// weight.
+// weight. Those apart are none of its pool's.
 type share struct {
-	name          string
-	least, weight int32
-	options       func(*Options)
-	pool          func(*Areas) **DB
+	name                 string
+	least, weight, apart int32
+	options              func(*Options)
+	pool                 func(*Areas) **DB
 }
 
 // shares is how connections are divided. Deliveries need a second one to record an
-// outcome while a handler has its transaction, jobs one beside River's.
+// outcome while a handler has its transaction, jobs two beside River's, which listens and
+// which the pool forgets.
 var shares = []share{
-	{"requests", 2, 6, func(o *Options) { o.MaxWait = areaWait }, func(a *Areas) **DB { return &a.Requests }},
-	{"deliveries", 2, 8, func(*Options) {}, func(a *Areas) **DB { return &a.Deliveries }},
-	{"collection", 1, 4, func(*Options) {}, func(a *Areas) **DB { return &a.Collection }},
-	{"questions", 1, 2, func(o *Options) { o.MaxWait, o.CancelQueries = areaWait, true }, func(a *Areas) **DB { return &a.Questions }},
-	{"background", 2, 4, func(*Options) {}, func(a *Areas) **DB { return &a.Background }},
-	{"readiness", 1, 0, func(o *Options) { o.MaxWait = areaWait }, func(a *Areas) **DB { return &a.Readiness }},
-	{"audit", 1, 0, func(*Options) {}, func(a *Areas) **DB { return &a.Audit }},
+	{"requests", 2, 7, 0, func(o *Options) { o.MaxWait = areaWait }, func(a *Areas) **DB { return &a.Requests }},
+	{"deliveries", 2, 8, 0, func(*Options) {}, func(a *Areas) **DB { return &a.Deliveries }},
+	{"collection", 1, 4, 0, func(*Options) {}, func(a *Areas) **DB { return &a.Collection }},
+	{"questions", 1, 2, 0, func(o *Options) { o.MaxWait, o.CancelQueries = areaWait, true }, func(a *Areas) **DB { return &a.Questions }},
+	{"background", 3, 5, 1, straight, func(a *Areas) **DB { return &a.Background }},
+	{"readiness", 1, 0, 0, func(o *Options) { o.MaxWait, o.CancelQueries = areaWait, true }, func(a *Areas) **DB { return &a.Readiness }},
+	{"alive", 1, 0, 0, func(*Options) {}, func(a *Areas) **DB { return &a.Alive }},
+	{"audit", 1, 0, 0, func(*Options) {}, func(a *Areas) **DB { return &a.Audit }},
+}
+
+// straight leads past a pooler where there is a way.
+func straight(o *Options) {
+	if o.DirectURL != "" {
+		o.URL, o.Pooled = o.DirectURL, false
+	}
 }
 
 // LeastConns is the smallest number of connections that can be divided into areas.
@@ -104,7 +118,7 @@ func OpenAreas(ctx context.Context, o Options) (Areas, error) {
 	a := Areas{Committed: committed}
 	for i, s := range shares {
 		of := o
-		of.MaxConns, of.MinConns = parts[i], 1
+		of.MaxConns, of.MinConns = parts[i]-s.apart, 1
 		s.options(&of)
 		d, err := prepare(ctx, of)
 		if err != nil {
@@ -113,6 +127,7 @@ func OpenAreas(ctx context.Context, o Options) (Areas, error) {
 		}
 		*s.pool(&a) = d
 	}
+	a.Lookups = a.Collection.within(areaWait)
 	for _, d := range []*DB{a.Requests, a.Deliveries, a.Background} {
 		d.onCommit = func() {
 			select {
@@ -131,15 +146,26 @@ func OpenAreas(ctx context.Context, o Options) (Areas, error) {
 // prove makes a connection in each area: the first request of one would else wait for
 // it, and on a busy machine in vain.
 func (a *Areas) prove(ctx context.Context) error {
-	errs := make(chan error, len(shares))
+	type proof struct {
+		warnings []string
+		err      error
+	}
+	proofs := make(chan proof, len(shares))
 	for _, s := range shares {
-		go func() { errs <- (*s.pool(a)).prove(ctx) }()
+		go func() {
+			warnings, err := (*s.pool(a)).prove(ctx)
+			proofs <- proof{warnings, err}
+		}()
 	}
-	var failed error
+	var all proof
 	for range shares {
-		failed = cmp.Or(failed, <-errs)
+		p := <-proofs
+		all.warnings, all.err = append(all.warnings, p.warnings...), cmp.Or(all.err, p.err)
 	}
-	return failed
+	if all.err == nil {
+		warn(ctx, a.Requests.logger, all.warnings)
+	}
+	return all.err
 }
 
 // Close closes all pools that were opened.

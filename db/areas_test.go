@@ -10,10 +10,10 @@ import (
 func TestConnectionsAreDividedAmongTheAreas(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int32]string{
-		10:  "requests 2, deliveries 2, collection 1, questions 1, background 2, readiness 1, audit 1",
-		17:  "requests 4, deliveries 5, collection 3, questions 1, background 2, readiness 1, audit 1",
-		25:  "requests 6, deliveries 7, collection 4, questions 2, background 4, readiness 1, audit 1",
-		101: "requests 25, deliveries 33, collection 17, questions 8, background 16, readiness 1, audit 1",
+		12:  "requests 2, deliveries 2, collection 1, questions 1, background 3, readiness 1, alive 1, audit 1",
+		18:  "requests 4, deliveries 5, collection 2, questions 1, background 3, readiness 1, alive 1, audit 1",
+		26:  "requests 6, deliveries 7, collection 4, questions 2, background 4, readiness 1, alive 1, audit 1",
+		100: "requests 26, deliveries 29, collection 15, questions 8, background 19, readiness 1, alive 1, audit 1",
 	} {
 		parts, err := divide(n)
 		if err != nil {
@@ -39,7 +39,7 @@ func TestConnectionsAreDividedAmongTheAreas(t *testing.T) {
 func TestTooFewConnectionsAreRefusedWithTheSmallestNumber(t *testing.T) {
 	t.Parallel()
 	_, err := divide(LeastConns() - 1)
-	if diff := cmp.Diff("db: 9 connections are too few: the areas of the service need 10 or more", fmt.Sprint(err)); diff != "" {
+	if diff := cmp.Diff("db: 11 connections are too few: the areas of the service need 12 or more", fmt.Sprint(err)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -37,6 +37,12 @@ type Options struct {
 	// CancelQueries makes the end of a context cancel the statement in the database,
 	// which otherwise goes on with what nobody waits for. The connection stays open.
 	CancelQueries bool
+	// Pooled says that URL leads through a pooler (PgBouncer), which may execute each
+	// transaction over another connection: nothing is left to the session, neither
+	// settings nor prepared statements.
+	Pooled bool
+	// DirectURL leads past the pooler, for jobs, which listen; "" for URL.
+	DirectURL string
 	// Logger receives the COMMITs whose answer was lost; nil for nobody.
 	Logger *slog.Logger
 	// Tracer is told of each statement; nil for nobody.
@@ -48,10 +54,24 @@ type DB struct {
 	pool     *pgxpool.Pool
 	maxConns int
 	maxWait  time.Duration
-	waiting  atomic.Int64 // for a connection
-	refused  atomic.Int64 // who waited in vain
+	pooled   bool
+	callers  *callers
 	logger   *slog.Logger
 	onCommit func() // called after each commit of InTx and Single; nil for nobody
+}
+
+// callers are those who want a connection.
+type callers struct {
+	waiting atomic.Int64
+	queued  atomic.Int64 // in a queue of somebody else's in front of the pool
+	refused atomic.Int64 // who waited in vain so far, in either
+}
+
+// within is d for those who wait for a connection no longer than wait.
+func (d *DB) within(wait time.Duration) *DB {
+	of := *d
+	of.maxWait = wait
+	return &of
 }
 
 // committed tells whoever wants to know.
@@ -72,19 +92,41 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.prove(ctx); err != nil {
+	warnings, err := d.prove(ctx)
+	if err != nil {
 		d.Close()
 		return nil, err
 	}
+	warn(ctx, d.logger, warnings)
 	return d, nil
 }
 
-// prove makes one connection.
-func (d *DB) prove(ctx context.Context) error {
-	if err := d.pool.Ping(ctx); err != nil {
-		return fmt.Errorf("db: cannot connect: %w", explainRole(err, d.pool.Config().ConnConfig.User))
+// prove makes one connection, and returns what of it an operator should know. A pooler that
+// has not noticed yet that the database was restarted breaks some connections first.
+func (d *DB) prove(ctx context.Context) ([]string, error) {
+	const tries, pause = 100, 50 * time.Millisecond
+	for n := 1; ; n++ {
+		warnings, broken, err := d.proveOnce(ctx)
+		if !broken || !d.pooled || n == tries {
+			return warnings, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
 	}
-	return nil
+}
+
+// proveOnce is one try of prove; broken is a connection that was made and then lost.
+func (d *DB) proveOnce(ctx context.Context) (warnings []string, broken bool, err error) {
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		return nil, false, fmt.Errorf("db: cannot connect: %w", explainRole(explainPooler(err), d.pool.Config().ConnConfig.User))
+	}
+	defer conn.Release()
+	warnings, err = d.checkSession(ctx, conn.Conn())
+	return warnings, err != nil && conn.Conn().IsClosed(), err
 }
 
 // prepare is Open without a connection.
@@ -100,7 +142,9 @@ func prepare(ctx context.Context, o Options) (*DB, error) {
 	if o.MaxConns > 0 {
 		cfg.MaxConns = o.MaxConns
 	}
-	if o.CancelQueries {
+	// PgBouncer 1.18 to 1.20 may end of a cancel request, and with it everybody's connections
+	// (github.com/pgbouncer/pgbouncer, issues 801, 822 and 904).
+	if o.CancelQueries && !o.Pooled {
 		cfg.ConnConfig.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 			return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelTime}
 		}
@@ -111,15 +155,7 @@ func prepare(ctx context.Context, o Options) (*DB, error) {
 	cfg.MinConns = o.MinConns
 	cfg.MaxConnLifetime = time.Hour
 	cfg.MaxConnLifetimeJitter = 5 * time.Minute
-	params := cfg.ConnConfig.RuntimeParams
-	params["role"] = AppRole
-	params["timezone"] = "UTC"
-	// Queries over many partitions look costly enough to be compiled, which takes
-	// longer (measured: 420 ms) than they do (4 ms).
-	params["jit"] = "off"
-	if params["application_name"] == "" {
-		params["application_name"] = "waypost"
-	}
+	o.settings(cfg.ConnConfig)
 	// Otherwise each uuid would travel through its text.
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap())
@@ -130,7 +166,7 @@ func prepare(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("db: %w", err)
 	}
-	return &DB{pool: pool, maxConns: int(cfg.MaxConns), maxWait: o.MaxWait, logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))}, nil
+	return &DB{pool: pool, maxConns: int(cfg.MaxConns), maxWait: o.MaxWait, pooled: o.Pooled, callers: new(callers), logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))}, nil
 }
 
 // Pool gives the connections to libraries that bring their own transactions. Reads

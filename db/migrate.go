@@ -221,7 +221,7 @@ func ConnectOwner(ctx context.Context, ownerURL, step string) (*pgx.Conn, error)
 	actAs(cfg, step)
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("db: cannot connect as the owner: %w", err)
+		return nil, fmt.Errorf("db: cannot connect as the owner: %w", explainOwnersPooler(err))
 	}
 	return conn, nil
 }
@@ -251,7 +251,7 @@ func withOwner(ctx context.Context, ownerURL string, fn func(*pgxpool.Pool, *pgx
 	// The lock lives and dies with a connection of its own.
 	lock, err := pgx.ConnectConfig(ctx, cfg.ConnConfig)
 	if err != nil {
-		return fmt.Errorf("db: cannot connect as the owner: %w", err)
+		return fmt.Errorf("db: cannot connect as the owner: %w", explainOwnersPooler(err))
 	}
 	defer func() { _ = lock.Close(context.WithoutCancel(ctx)) }()
 	return fn(pool, lock)

@@ -168,6 +168,11 @@ func (d *DB) askStatus(ctx context.Context, t transaction) (string, error) {
 	var status *string // nil for one so old that it is forgotten
 	var now *string
 	err := d.Direct().QueryRow(ctx, `select pg_xact_status($1::text::xid8), `+history, t.id).Scan(&status, &now)
+	if err == nil && now != nil && *now != t.history {
+		// A pooler keeps our connections over a crash of the database: all of them have the
+		// history from before it, and are made anew.
+		d.pool.Reset()
+	}
 	if err != nil || status == nil || now == nil || *now != t.history {
 		return unknown, err
 	}

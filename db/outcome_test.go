@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
@@ -246,6 +247,33 @@ func TestAnOutcomeThatCannotBeAskedForIsUnknown(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// A pooler keeps our connections open while the database crashes, or while another is
+// promoted: what they remember of it is then out of date.
+func TestAfterAnotherHistoryBeganOutcomesAreLearntAgain(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	var all []*pgxpool.Conn
+	for range l.MaxConns() {
+		conn, err := l.Pool().Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, conn)
+	}
+	for _, conn := range all {
+		conn.Release()
+	}
+	if _, err := l.admin.Exec(t.Context(), `set allow_system_table_mods = on; create or replace function pg_catalog.pg_walfile_name(pg_lsn) returns text language sql as $$ select '0000FFFF0000000000000001' $$`); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []bool{true, false} {
+		l.proxy.SpoilNext(dbtest.Fault{Fate: dbtest.Applied, Answer: "XX000"})
+		if err := l.InTx(t.Context(), identity.System("test"), insertOne); db.IsUnknownOutcome(err) != want || !want && err != nil {
+			t.Errorf("transaction %d: %v", n, err)
+		}
 	}
 }
 

@@ -30,6 +30,9 @@ func (d *DB) Single(p identity.Principal) Single { return Single{d, p} }
 // Query runs a statement that returns rows. They must be closed, or read to the
 // end.
 func (s Single) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if e := s.db.enclosure(ctx); e != nil {
+		return e.query(ctx, s.p, sql, args)
+	}
 	conn, err := s.db.acquire(ctx)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,6 +21,9 @@ import (
 // InTx asks, and returns what it learns: nil, ErrNotCommitted or ErrUnknownOutcome.
 // fn is never run again.
 func (d *DB) InTx(ctx context.Context, p identity.Principal, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	if e := d.enclosure(ctx); e != nil {
+		return e.run(ctx, p, fn)
+	}
 	return d.inTx(ctx, begin(open, p), fn)
 }
 
@@ -47,6 +51,28 @@ func (d *DB) InLimitedSnapshot(ctx context.Context, limit time.Duration, fn func
 	const afterUs = time.Second
 	return d.inTx(ctx, beginReading(fmt.Sprintf("begin isolation level repeatable read read only; set local statement_timeout = %d; set local max_parallel_workers_per_gather = 0; set local work_mem = '64MB'",
 		(limit+afterUs).Milliseconds())), fn)
+}
+
+// ErrAbandoned, or an error that wraps it, is what fn returns when somebody else still uses
+// tx and will not let go of it: the connection is cut, so that the transaction ends, and
+// the pool makes another in its place.
+var ErrAbandoned = errors.New("db: the transaction was abandoned to somebody who still uses it")
+
+// severing bounds how long a cut connection's statement is asked to end.
+const severing = 2 * time.Second
+
+// sever cuts a connection that another goroutine may be using: it touches nothing but the
+// socket. A pooler is asked nothing (Options.Pooled): it cuts its own connection then.
+func (d *DB) sever(conn *pgxpool.Conn) {
+	raw := conn.Hijack().PgConn()
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), severing)
+		defer cancel()
+		if !d.pooled {
+			_ = raw.CancelRequest(ctx)
+		}
+		_ = raw.Conn().Close()
+	}()
 }
 
 // beginning begins a transaction.
@@ -97,15 +123,27 @@ func (d *DB) attempt(ctx context.Context, begin beginning, fn func(ctx context.C
 	if err != nil {
 		return transaction{}, err
 	}
-	defer conn.Release()
+	abandoned := false
+	defer func() {
+		if !abandoned {
+			conn.Release()
+		}
+	}()
 	tx, t, err := begin(ctx, conn)
 	if tx != nil {
-		defer func() { _ = tx.Rollback(ctx) }() // without effect after COMMIT
+		defer func() {
+			if !abandoned {
+				_ = tx.Rollback(ctx) // without effect after COMMIT
+			}
+		}()
 	}
 	if err != nil {
 		return t, err
 	}
 	if err := fn(ctx, tx); err != nil {
+		if abandoned = errors.Is(err, ErrAbandoned); abandoned {
+			d.sever(conn)
+		}
 		return t, err
 	}
 	unsent := conn.Conn().IsClosed()

@@ -10,7 +10,7 @@ import (
 )
 
 // abuseCases are the numbers of those whose part of the program there is.
-var abuseCases = append(numbers(1, 45), 49, 50, 51, 52, 60)
+var abuseCases = append(numbers(1, 55), 58, 60)
 
 func numbers(from, to int) []int {
 	var list []int

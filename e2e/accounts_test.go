@@ -5,65 +5,30 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
+	"github.com/waypost/waypost/e2e/outside"
 )
-
-const adminPassword = "correct horse battery staple"
-
-// admin makes an ADMIN as an operator would and signs in.
-func admin(t *testing.T, p *process, databaseURL string) string {
-	t.Helper()
-	code, out, errOut := command(t, []string{"DATABASE_URL=" + databaseURL}, adminPassword+"\n",
-		"user", "create", "--email", "root@example.com", "--first-name", "Ro", "--last-name", "Ot", "--role", "admin")
-	if code != 0 {
-		t.Fatalf("user create: %d %s %s", code, out, errOut)
-	}
-	return signIn(t, p, "root@example.com", adminPassword)
-}
-
-func signIn(t *testing.T, p *process, email, password string) string {
-	t.Helper()
-	body, err := json.Marshal(map[string]string{"email": email, "password": password})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var in struct {
-		Data struct {
-			AccessToken string `json:"access_token"`
-			TokenType   string `json:"token_type"`
-			ExpiresIn   int    `json:"expires_in"`
-		}
-	}
-	a := do(t, "POST", p.url+"/api/auth/login", string(body), "Content-Type", "application/json")
-	a.into(t, &in)
-	if a.status != 200 || in.Data.AccessToken == "" || in.Data.TokenType != "Bearer" || in.Data.ExpiresIn != 900 {
-		t.Fatalf("sign in: %d %s", a.status, a.body)
-	}
-	if got := a.header.Get("Cache-Control"); got != "no-store" {
-		t.Errorf("an answer with tokens is Cache-Control: %q", got)
-	}
-	return in.Data.AccessToken
-}
 
 func TestPostsAndUsersByRole(t *testing.T) {
 	t.Parallel()
 	p, url := serve(t)
 	root := admin(t, p, url)
-	code, _, errOut := command(t, []string{"DATABASE_URL=" + url}, adminPassword,
+	code, _, errOut := command(t, []string{"DATABASE_URL=" + url}, outside.Password,
 		"user", "create", "--email", "eve@example.com", "--first-name", "Eve", "--last-name", "Ve")
 	if code != 0 {
 		t.Fatal(errOut)
 	}
-	eve := signIn(t, p, "eve@example.com", adminPassword)
+	eve := signIn(t, p, "eve@example.com", outside.Password)
 	as := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
 	for i := range 3 {
 		body := fmt.Sprintf(`{"title":"Post %d","body":"Text","tags":["a","b"]}`, i)
-		if a := do(t, "POST", p.url+"/api/posts", body, as(eve)...); a.status != 200 {
-			t.Fatalf("create a post: %d %s", a.status, a.body)
+		if a := outside.Do(t, "POST", p.url+"/api/posts", body, as(eve)...); a.Status != 200 {
+			t.Fatalf("create a post: %d %s", a.Status, a.Body)
 		}
 	}
-	wantError(t, do(t, "POST", p.url+"/api/posts", `{"title":"x","body":"y","tags":[],"author_id":1}`, as(eve)...), 422, "validation_failed")
-	wantError(t, do(t, "GET", p.url+"/api/users", "", as(eve)...), 403, "forbidden")
+	wantError(t, outside.Do(t, "POST", p.url+"/api/posts", `{"title":"x","body":"y","tags":[],"author_id":1}`, as(eve)...), 422, "validation_failed")
+	wantError(t, outside.Do(t, "GET", p.url+"/api/users", "", as(eve)...), 403, "forbidden")
 
 	var page struct {
 		Data []struct{ Title string }
@@ -73,17 +38,17 @@ func TestPostsAndUsersByRole(t *testing.T) {
 			Total      int
 		}
 	}
-	do(t, "GET", p.url+"/posts?limit=2&total=true", "", as(root)...).into(t, &page)
+	outside.Do(t, "GET", p.url+"/posts?limit=2&total=true", "", as(root)...).Into(t, &page)
 	if len(page.Data) != 2 || page.Data[0].Title != "Post 2" || !page.Meta.HasMore || page.Meta.Total != 3 {
 		t.Errorf("first page: %+v", page)
 	}
-	do(t, "GET", p.url+"/api/posts?limit=2&cursor="+page.Meta.NextCursor, "", as(root)...).into(t, &page)
+	outside.Do(t, "GET", p.url+"/api/posts?limit=2&cursor="+page.Meta.NextCursor, "", as(root)...).Into(t, &page)
 	if len(page.Data) != 1 || page.Data[0].Title != "Post 0" || page.Meta.HasMore {
 		t.Errorf("second page: %+v", page)
 	}
-	users := do(t, "GET", p.url+"/api/users", "", as(root)...)
-	if users.status != 200 || !bytesContain(users.body, "eve@example.com") || bytesContain(users.body, "argon2") || bytesContain(users.body, "password") {
-		t.Errorf("users: %d %s", users.status, users.body)
+	users := outside.Do(t, "GET", p.url+"/api/users", "", as(root)...)
+	if users.Status != 200 || !bytesContain(users.Body, "eve@example.com") || bytesContain(users.Body, "argon2") || bytesContain(users.Body, "password") {
+		t.Errorf("users: %d %s", users.Status, users.Body)
 	}
 
 	// A demotion bites on the next request.
@@ -95,8 +60,8 @@ func TestPostsAndUsersByRole(t *testing.T) {
 	if code, _, errOut := command(t, []string{"DATABASE_URL=" + url}, "", "user", "set-role", "eve@example.com", "ADMIN"); code != 0 {
 		t.Fatal(errOut)
 	}
-	if a := do(t, "GET", p.url+"/api/users", "", as(eve)...); a.status != 200 {
-		t.Errorf("after promotion: %d %s", a.status, a.body)
+	if a := outside.Do(t, "GET", p.url+"/api/users", "", as(eve)...); a.Status != 200 {
+		t.Errorf("after promotion: %d %s", a.Status, a.Body)
 	}
 }
 
@@ -107,28 +72,28 @@ func TestLogoutDemotionAndDeactivationBiteOnEveryProcessAtOnce(t *testing.T) {
 	here, url := serve(t)
 	there := startServe(t, url)
 	root := admin(t, here, url)
-	code, _, errOut := command(t, []string{"DATABASE_URL=" + url}, adminPassword,
+	code, _, errOut := command(t, []string{"DATABASE_URL=" + url}, outside.Password,
 		"user", "create", "--email", "eve@example.com", "--first-name", "Eve", "--last-name", "Ve", "--role", "admin")
 	if code != 0 {
 		t.Fatal(errOut)
 	}
-	call := func(p *process, token, method, path, body string) answer {
+	call := func(p *process, token, method, path, body string) outside.Answer {
 		t.Helper()
-		return do(t, method, p.url+path, body, "Authorization", "Bearer "+token, "Content-Type", "application/json")
+		return outside.Do(t, method, p.url+path, body, "Authorization", "Bearer "+token, "Content-Type", "application/json")
 	}
-	want := func(what string, a answer, status int) {
+	want := func(what string, a outside.Answer, status int) {
 		t.Helper()
-		if a.status != status {
-			t.Errorf("%s: %d %s, want %d", what, a.status, a.body, status)
+		if a.Status != status {
+			t.Errorf("%s: %d %s, want %d", what, a.Status, a.Body, status)
 		}
 	}
-	first, second := signIn(t, here, "eve@example.com", adminPassword), signIn(t, there, "eve@example.com", adminPassword)
+	first, second := signIn(t, here, "eve@example.com", outside.Password), signIn(t, there, "eve@example.com", outside.Password)
 	want("there", call(there, first, "GET", "/api/users", ""), 200)
 	want("logout here", call(here, first, "POST", "/api/auth/logout", ""), 204)
 	want("after logout, there", call(there, first, "GET", "/api/auth/me", ""), 401)
 	want("another session", call(there, second, "GET", "/api/users", ""), 200)
 	var me struct{ Data struct{ ID json.Number } }
-	call(here, second, "GET", "/api/auth/me", "").into(t, &me)
+	call(here, second, "GET", "/api/auth/me", "").Into(t, &me)
 	want("demote", call(here, root, "PATCH", "/api/users/"+me.Data.ID.String(), `{"role":"EDITOR"}`), 200)
 	want("after demotion, there", call(there, second, "GET", "/api/users", ""), 403)
 	want("deactivate", call(here, root, "PATCH", "/api/users/"+me.Data.ID.String(), `{"active":false}`), 200)

@@ -12,12 +12,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 func TestABrokenChainIsToldByReadinessLogAndAlert(t *testing.T) {
 	t.Parallel()
 	urls := dbtest.NewURL(t)
-	if code, out, errOut := command(t, []string{"DATABASE_URL=" + urls.App}, adminPassword+"\n",
+	if code, out, errOut := command(t, []string{"DATABASE_URL=" + urls.App}, outside.Password+"\n",
 		"user", "create", "--email", "root@example.com", "--first-name", "Ro", "--last-name", "Ot", "--role", "admin"); code != 0 {
 		t.Fatalf("user create: %d %s %s", code, out, errOut)
 	}
@@ -54,12 +55,12 @@ func TestABrokenChainIsToldByReadinessLogAndAlert(t *testing.T) {
 		if err := json.Unmarshal(body, &alert); err != nil || alert.Type != "waypost.audit.broken" || alert.Data.Seq != seq || alert.Data.Reason != "row_hash" {
 			t.Errorf("alert: %s, %v; want entry %d", body, err, seq)
 		}
-	case <-time.After(patience):
+	case <-time.After(outside.Patience):
 		t.Fatal("no alert")
 	}
 	p.waitFor(t, "broken chain in readiness", func() bool {
-		a := do(t, "GET", p.url+"/readyz", "")
-		return a.status == http.StatusOK && strings.Contains(string(a.body), `"audit":"broken"`)
+		a := outside.Do(t, "GET", p.url+"/readyz", "")
+		return a.Status == http.StatusOK && strings.Contains(string(a.Body), `"audit":"broken"`)
 	})
 	if log := p.stderr.String(); !strings.Contains(log, `"level":"ERROR","msg":"the audit log is broken"`) {
 		t.Errorf("the log says nothing of it: %s", tail(log, 2000))

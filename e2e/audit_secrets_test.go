@@ -18,6 +18,7 @@ import (
 
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/e2e/auditproof"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 // planted are secrets by what they are.
@@ -77,27 +78,27 @@ type careless struct {
 }
 
 // call sends a request, which must end in that status.
-func (c *careless) call(t *testing.T, status int, method, path string, body any, header ...string) answer {
+func (c *careless) call(t *testing.T, status int, method, path string, body any, header ...string) outside.Answer {
 	t.Helper()
 	if c.token != "" {
 		header = append(header, "Authorization", "Bearer "+c.token)
 	}
-	a := do(t, method, c.p.url+path, jsonText(body), append(header, "Content-Type", "application/json")...)
-	if a.status != status {
-		t.Fatalf("%s %s: %d %s, want %d", method, path, a.status, a.body, status)
+	a := outside.Do(t, method, c.p.url+path, outside.JSON(body), append(header, "Content-Type", "application/json")...)
+	if a.Status != status {
+		t.Fatalf("%s %s: %d %s, want %d", method, path, a.Status, a.Body, status)
 	}
 	return a
 }
 
 // keep notes secrets that an answer has, by their members.
-func (c *careless) keep(t *testing.T, what string, a answer, members ...string) map[string]any {
+func (c *careless) keep(t *testing.T, what string, a outside.Answer, members ...string) map[string]any {
 	t.Helper()
 	var in struct{ Data map[string]any }
-	a.into(t, &in)
+	a.Into(t, &in)
 	for _, m := range members {
 		secret, _ := in.Data[m].(string)
 		if len(secret) < 8 {
-			t.Fatalf("%s has no %s: %s", what, m, a.body)
+			t.Fatalf("%s has no %s: %s", what, m, a.Body)
 		}
 		c.secrets[what+": "+m] = secret
 	}
@@ -155,9 +156,9 @@ func (c *careless) passwords(t *testing.T) {
 	c.token = ""
 	c.keep(t, "refresh", c.call(t, 200, "POST", "/api/auth/refresh", map[string]string{"refresh_token": c.secrets["sign-in with "+first+": refresh_token"]}), "access_token", "refresh_token")
 	c.token = c.secrets["refresh: access_token"]
-	if a := do(t, "POST", c.p.url+"/api/auth/password/change", jsonText(map[string]string{"current_password": c.plant("a wrong current password"), "new_password": second}),
-		"Authorization", "Bearer "+c.token, "Content-Type", "application/json"); a.status < 400 {
-		t.Fatalf("a wrong current password: %d", a.status)
+	if a := outside.Do(t, "POST", c.p.url+"/api/auth/password/change", outside.JSON(map[string]string{"current_password": c.plant("a wrong current password"), "new_password": second}),
+		"Authorization", "Bearer "+c.token, "Content-Type", "application/json"); a.Status < 400 {
+		t.Fatalf("a wrong current password: %d", a.Status)
 	}
 	c.call(t, 200, "POST", "/api/auth/password/change", map[string]string{"current_password": first, "new_password": second})
 	c.token = ""
@@ -198,19 +199,19 @@ func (c *careless) secondFactor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codes := func(a answer) []string {
+	codes := func(a outside.Answer) []string {
 		var in struct {
 			Data struct {
 				Codes []string `json:"recovery_codes"`
 			}
 		}
-		a.into(t, &in)
+		a.Into(t, &in)
 		for _, code := range in.Data.Codes {
 			c.secrets["recovery code "+code] = code
 			c.secrets["recovery code "+code+" as it is compared"] = strings.ReplaceAll(code, "-", "")
 		}
 		if len(in.Data.Codes) < 3 {
-			t.Fatalf("recovery codes: %s", a.body)
+			t.Fatalf("recovery codes: %s", a.Body)
 		}
 		return in.Data.Codes
 	}
@@ -231,7 +232,7 @@ func (c *careless) sites(t *testing.T) {
 	c.keep(t, "rotated site API key", c.call(t, 201, "POST", fmt.Sprintf("%s/%s/rotate", path, key["id"]), nil), "key")
 	body := fmt.Sprintf(`{"id":"evt_planted","type":"payment.succeeded","card":%q}`, c.plant("what a provider sent"))
 	for _, secret := range []string{c.secrets["PAYMENT_WEBHOOK_SECRET"], c.plant("a webhook secret that is none")} {
-		do(t, "POST", c.p.url+"/webhooks/payment", body, "Payment-Signature", paymentSignature(secret, body))
+		outside.Do(t, "POST", c.p.url+"/webhooks/payment", body, "Payment-Signature", outside.PaymentSignature(secret, body))
 	}
 	c.call(t, 401, "GET", "/api/stats/summary", nil, "X-Analytics-API-Key", c.plant("a site API key that is none"))
 }
@@ -249,7 +250,7 @@ func (c *careless) stored(t *testing.T, ownerURL string) {
 		union all select 'recovery code', encode(code_sha256, 'hex') from recovery_codes
 		union all select 'signing key', encode(private_key, 'hex') from signing_keys
 		union all select 'audit key', encode(private_key, 'hex') from audit_keys
-		union all select 'import secret', encode(import_secret, 'hex') from sites where import_secret is not null
+		union all select 'import secret', encode(box, 'hex') from site_import_secrets where box is not null
 		union all select 'site key', encode(key_sha256, 'hex') from site_api_keys`)
 	if err != nil {
 		t.Fatal(err)
@@ -304,22 +305,22 @@ func TestNoSecretIsInTheAuditLog(t *testing.T) {
 	for _, value := range leaked(shown["shown"]) {
 		c.call(t, 200, "POST", "/api/posts", map[string]any{"title": "Shown", "body": "<" + value + ">", "tags": []string{}})
 	}
-	export := do(t, "GET", c.p.url+"/api/admin/audit/export", "", "Authorization", "Bearer "+c.token)
-	if export.status != 200 {
-		t.Fatalf("%d %s", export.status, export.body)
+	export := outside.Do(t, "GET", c.p.url+"/api/admin/audit/export", "", "Authorization", "Bearer "+c.token)
+	if export.Status != 200 {
+		t.Fatalf("%d %s", export.Status, export.Body)
 	}
-	if got, want := len(shown.traces(export.body)), len(leaked("x")); got != want {
-		t.Errorf("%d of %d forms are found of what is no secret: %v", got, want, shown.traces(export.body))
+	if got, want := len(shown.traces(export.Body)), len(leaked("x")); got != want {
+		t.Errorf("%d of %d forms are found of what is no secret: %v", got, want, shown.traces(export.Body))
 	}
 	for what, secret := range c.secrets {
 		if len(secret) < 8 {
 			t.Errorf("%s is too short to be looked for: %q", what, secret)
 		}
 	}
-	for _, trace := range c.secrets.traces(export.body) {
+	for _, trace := range c.secrets.traces(export.Body) {
 		t.Errorf("the log has %s", trace)
 	}
-	entries, redacted := bytes.Count(export.body, []byte("\n")), bytes.Count(export.body, []byte("[redacted]"))
+	entries, redacted := bytes.Count(export.Body, []byte("\n")), bytes.Count(export.Body, []byte("[redacted]"))
 	if entries < 60 || redacted < 30 {
 		t.Errorf("%d entries with %d redacted values: too few for what was done", entries, redacted)
 	}

@@ -55,7 +55,12 @@ func TestAWrongCommandLineSaysWhatToDo(t *testing.T) {
 		says string
 	}{
 		{"unknown command", nil, "sevre", 2, "serve"},
-		{"unknown flag", nil, "dev --adr x", 2, "--adr"},
+		{"unknown flag", nil, "dev --adr x", 2, "did you mean --addr?"},
+		{"half a command", nil, "serv", 2, "did you mean serve?"},
+		{"help on an unknown command", nil, "help sevre", 2, "did you mean serve?"},
+		{"a word after a flag that is true or false", nil, "serve --require-admin-2fa :9999", 2, "--flag=false"},
+		{"a flag that is neither true nor false", nil, "dev --docs-read-only=yes", 2, "neither true nor false"},
+		{"a length of time without a unit", []string{"WAYPOST_REQUEST_TIMEOUT=30"}, "serve", 2, "30s"},
 		{"unknown subcommand", nil, "site make", 2, "make"},
 		{"missing flag", nil, "site create --name x", 2, "--domain"},
 		{"unknown variable", []string{"WAYPOST_SECRET_KYE=x"}, "serve", 2, "WAYPOST_SECRET_KEY"},

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 const acmeConfig = `
@@ -54,10 +55,10 @@ func (c *clients) deliver(provider, id string) {
 		body = fmt.Sprintf(`{"kind":"paid","uid":%q}`, id)
 	}
 	for attempt := 0; attempt < 200; attempt++ {
-		status, text := c.post("/webhooks/"+provider, body, "Payment-Signature", paymentSignature(paymentSecret, body), "X-Acme-Signature", mac("an acme secret", body))
+		status, text := c.post("/webhooks/"+provider, body, "Payment-Signature", outside.PaymentSignature(outside.PaymentSecret, body), "X-Acme-Signature", outside.MAC("an acme secret", body))
 		switch status {
 		case http.StatusOK:
-			var got receipt
+			var got outside.Receipt
 			if err := json.Unmarshal(text, &got); err != nil || attempt == 0 && got.Status == "skipped" {
 				c.t.Errorf("the first delivery of %s is answered %s", id, text)
 			}
@@ -90,7 +91,7 @@ func TestWhateverBecomesOfCommitsWhatIsAcknowledgedIsThereOnce(t *testing.T) {
 	}
 	urls := dbtest.NewURL(t)
 	proxy := dbtest.NewProxy(t, urls.App)
-	p := startServe(t, proxy.URL(), "WAYPOST_CONFIG="+file, "PAYMENT_WEBHOOK_SECRET="+paymentSecret, "ACME_SECRET=an acme secret",
+	p := startServe(t, proxy.URL(), "WAYPOST_CONFIG="+file, "PAYMENT_WEBHOOK_SECRET="+outside.PaymentSecret, "ACME_SECRET=an acme secret",
 		"FORWARD_SECRET=whsec_YSBrZXkgb2YgdGhlIGZvcndhcmQ=", "WAYPOST_TRUSTED_PROXIES=127.0.0.1", "WAYPOST_ADDRESS_RATE=0", "WAYPOST_SITE_RATE=0", "WAYPOST_KEY_RATE=0")
 	siteID, public, _ := newSite(t, urls.App, "example.com", "UTC")
 	c := &clients{t: t, audience: &audience{siteKey: public, ingestKey: newKey(t, urls.App, siteID, "ingest"), answered: map[string]bool{}, sent: map[string]bool{}}}
@@ -113,7 +114,7 @@ func TestWhateverBecomesOfCommitsWhatIsAcknowledgedIsThereOnce(t *testing.T) {
 	began := time.Now()
 	more := func() bool {
 		took := time.Since(began)
-		return took < 3*time.Second || c.unsure.Load() == 0 && took < patience
+		return took < 3*time.Second || c.unsure.Load() == 0 && took < outside.Patience
 	}
 	for s := range 12 {
 		senders.Go(func() {
@@ -179,7 +180,7 @@ func TestAPeriodicTaskThatKeepsFailingIsSeenUntilItSucceeds(t *testing.T) {
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
 	failing := func() int {
-		a := do(t, "GET", p.url+"/readyz", "")
+		a := outside.Do(t, "GET", p.url+"/readyz", "")
 		var ready struct {
 			Status      string
 			JobFailures map[string]struct {
@@ -187,18 +188,18 @@ func TestAPeriodicTaskThatKeepsFailingIsSeenUntilItSucceeds(t *testing.T) {
 				Since, Last time.Time
 			} `json:"job_failures"`
 		}
-		a.into(t, &ready)
-		if a.status != http.StatusOK || ready.Status != "ready" {
-			t.Errorf("readiness is %d %s", a.status, a.body)
+		a.Into(t, &ready)
+		if a.Status != http.StatusOK || ready.Status != "ready" {
+			t.Errorf("readiness is %d %s", a.Status, a.Body)
 		}
-		if strings.Contains(string(a.body), "permission") {
-			t.Errorf("readiness tells too much: %s", a.body)
+		if strings.Contains(string(a.Body), "permission") {
+			t.Errorf("readiness tells too much: %s", a.Body)
 		}
 		return ready.JobFailures["statistics.fold"].Count
 	}
 	counted := func(n string) bool {
-		a := do(t, "GET", p.url+"/metrics", "", "Authorization", "Bearer a token of metrics")
-		return strings.Contains(string(a.body), `waypost_job_failures_total{name="statistics.fold"} `+n+"\n")
+		a := outside.Do(t, "GET", p.url+"/metrics", "", "Authorization", "Bearer a token of metrics")
+		return strings.Contains(string(a.Body), `waypost_job_failures_total{name="statistics.fold"} `+n+"\n")
 	}
 	if failing() != 0 || !counted("0") {
 		t.Error("something fails at first")

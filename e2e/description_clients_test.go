@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 func TestGeneratedTypeScriptCompilesInStrictMode(t *testing.T) {
@@ -69,14 +70,14 @@ func TestAGeneratedGoClientSignsInWritesAPostAndReadsStatistics(t *testing.T) {
 	dev := devValues(t, data)
 	var summary struct{ Pageviews, Sessions int64 }
 	day := func(ago int) string { return time.Now().UTC().AddDate(0, 0, -ago).Format(time.DateOnly) } // as the client has it
-	do(t, "GET", p.url+"/api/stats/summary?from="+day(9)+"&to="+day(2), "", "X-Analytics-API-Key", dev["ANALYTICS_API_KEY"]).into(t, &summary)
+	outside.Do(t, "GET", p.url+"/api/stats/summary?from="+day(9)+"&to="+day(2), "", "X-Analytics-API-Key", dev["ANALYTICS_API_KEY"]).Into(t, &summary)
 	if summary.Pageviews == 0 || summary.Sessions == 0 {
 		t.Fatalf("dev has no traffic: %+v", summary)
 	}
 	for name, path := range map[string]string{"of 3.1": "/docs/openapi.json", "of 3.0.3": "/docs/openapi-3.0.json"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			description := save(t, "openapi.json", do(t, "GET", p.url+path, "").body)
+			description := save(t, "openapi.json", outside.Do(t, "GET", p.url+path, "").Body)
 			client := generatedClient(t, description)
 			out := run(t, dbtest.TempDir(t), client, p.url, dev["WAYPOST_ADMIN_EMAIL"], dev["WAYPOST_ADMIN_PASSWORD"], dev["ANALYTICS_API_KEY"])
 			var saw map[string]any

@@ -178,7 +178,9 @@ func vacuum(t *testing.T) func(t *testing.T, file string) []finding {
 		}
 		var found []finding
 		for _, p := range r.ResultSet.Results {
-			if p.RuleSeverity != "info" {
+			// It doesn't know the nullable of 3.0; Redocly does, and reads the same examples.
+			nullable := p.RuleID == "oas3-valid-schema-example" && strings.Contains(p.Message, "got null, want")
+			if p.RuleSeverity != "info" && !nullable {
 				found = append(found, finding{p.RuleID, p.Path + ": " + p.Message})
 			}
 		}

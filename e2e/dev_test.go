@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 // madeUp are the values that dev writes for scripts.
@@ -92,22 +93,22 @@ func TestDevKeepsItsDataThroughAStopAndAKill(t *testing.T) {
 func tryEverything(t *testing.T, p *process, values map[string]string) string {
 	t.Helper()
 	token := signIn(t, p, values["WAYPOST_ADMIN_EMAIL"], values["WAYPOST_ADMIN_PASSWORD"])
-	if a := do(t, "GET", p.url+"/api/users", "", "Authorization", "Bearer "+token); a.status != 200 {
-		t.Errorf("users: %d %s", a.status, a.body)
+	if a := outside.Do(t, "GET", p.url+"/api/users", "", "Authorization", "Bearer "+token); a.Status != 200 {
+		t.Errorf("users: %d %s", a.Status, a.Body)
 	}
 	body := `{"id":"evt_dev","type":"payment.succeeded"}`
-	a := do(t, "POST", p.url+"/webhooks/payment", body, "Payment-Signature", paymentSignature(values["PAYMENT_WEBHOOK_SECRET"], body))
-	var r receipt
-	if a.into(t, &r); a.status != 200 {
-		t.Errorf("delivery: %d %s", a.status, a.body)
+	a := outside.Do(t, "POST", p.url+"/webhooks/payment", body, "Payment-Signature", outside.PaymentSignature(values["PAYMENT_WEBHOOK_SECRET"], body))
+	var r outside.Receipt
+	if a.Into(t, &r); a.Status != 200 {
+		t.Errorf("delivery: %d %s", a.Status, a.Body)
 	}
-	if a := do(t, "GET", p.url+"/docs/openapi.json", ""); a.status != 200 || !bytesContain(a.body, values["WAYPOST_URL"]) {
-		t.Errorf("description: %d, %d bytes", a.status, len(a.body))
+	if a := outside.Do(t, "GET", p.url+"/docs/openapi.json", ""); a.Status != 200 || !bytesContain(a.Body, values["WAYPOST_URL"]) {
+		t.Errorf("description: %d, %d bytes", a.Status, len(a.Body))
 	}
 	var summary struct{ Pageviews, Visitors int }
-	a = do(t, "GET", p.url+"/api/stats/summary", "", "X-Analytics-API-Key", values["ANALYTICS_API_KEY"])
-	if a.into(t, &summary); a.status != 200 || summary.Pageviews < 1000 || summary.Visitors < 500 {
-		t.Errorf("summary: %d %s", a.status, a.body)
+	a = outside.Do(t, "GET", p.url+"/api/stats/summary", "", "X-Analytics-API-Key", values["ANALYTICS_API_KEY"])
+	if a.Into(t, &summary); a.Status != 200 || summary.Pageviews < 1000 || summary.Visitors < 500 {
+		t.Errorf("summary: %d %s", a.Status, a.Body)
 	}
 	return r.ID
 }
@@ -120,4 +121,11 @@ func without(m map[string]string, name string) map[string]string {
 		}
 	}
 	return c
+}
+
+// startDev runs dev on dir and returns once it is ready. Its cluster, which may lie
+// elsewhere, is removed when the test ends.
+func startDev(t *testing.T, dir string, env ...string) *process {
+	t.Helper()
+	return startDevOf(t, binary(t), dir, env...)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 	"github.com/waypost/waypost/internal/browsertest"
 )
 
@@ -23,7 +24,7 @@ func accessToken(t *testing.T, url string, dev map[string]string) string {
 			AccessToken string `json:"access_token"`
 		}
 	}
-	do(t, "POST", url+"/api/auth/login", string(body), "Content-Type", "application/json").into(t, &in)
+	outside.Do(t, "POST", url+"/api/auth/login", string(body), "Content-Type", "application/json").Into(t, &in)
 	if in.Data.AccessToken == "" {
 		t.Fatal("no access token")
 	}
@@ -122,39 +123,6 @@ func TestReadOnlyUIsOfTheRealDescriptionSendNothing(t *testing.T) {
 					}
 				} else if sending(tb) == "" {
 					t.Error("what a page has that may send was not found: the test sees nothing")
-				}
-				tb.Finish()
-			})
-		}
-	}
-}
-
-// permissionTable measures the table of permissions: its height, whether its head
-// shows, and the names of its columns that are broken within a word.
-const permissionTable = `(() => {
-	const table = Array.from(document.querySelectorAll("table")).find(t => t.innerText.includes("/.well-known/jwks.json"));
-	const heads = Array.from(table.querySelectorAll("th"));
-	return {
-		height: Math.round(table.getBoundingClientRect().height),
-		heads: heads.filter(th => th.checkVisibility()).length,
-		broken: heads.filter(th => { const r = document.createRange(); r.selectNodeContents(th); return r.getClientRects().length > 1; }).map(th => th.innerText),
-	};
-})()`
-
-func TestThePermissionsAreReadableInBothUIsAtEveryWidth(t *testing.T) {
-	p := startDev(t, dbtest.TempDir(t))
-	for _, kind := range []string{"primary", "alternate"} {
-		for size, pixels := range map[string][2]int64{"desktop": {1280, 900}, "phone": {390, 844}} {
-			t.Run(kind+"/"+size, func(t *testing.T) {
-				tb := browsertest.Open(t, p.url+"/docs?ui="+kind, pixels[0], pixels[1])
-				tb.Await(`Array.from(document.querySelectorAll("table")).some(t => t.innerText.includes("/.well-known/jwks.json"))`)
-				type table struct {
-					Height, Heads int
-					Broken        []string
-				}
-				got := browsertest.Evaluate[table](tb, permissionTable)
-				if got.Height > int(pixels[1]) || got.Heads != 7 || len(got.Broken) > 0 {
-					t.Errorf("the table takes the page, or can't be read: %+v", got)
 				}
 				tb.Finish()
 			})

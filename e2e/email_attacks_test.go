@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 	"github.com/waypost/waypost/internal/mail/smtptest"
 )
 
@@ -31,28 +33,28 @@ func newScene(t *testing.T) scene {
 }
 
 // post sends JSON, as whoever has the token; "" is nobody.
-func (s scene) post(t *testing.T, token, path string, body map[string]string) answer {
+func (s scene) post(t *testing.T, token, path string, body map[string]string) outside.Answer {
 	t.Helper()
 	return s.send(t, "POST", token, path, body)
 }
 
-func (s scene) send(t *testing.T, method, token, path string, body any) answer {
+func (s scene) send(t *testing.T, method, token, path string, body any) outside.Answer {
 	t.Helper()
 	header := []string{"Content-Type", "application/json"}
 	if token != "" {
-		header = append(header, bearer(token)...)
+		header = append(header, outside.Bearer(token)...)
 	}
 	text := ""
 	if body != nil {
-		text = jsonText(body)
+		text = outside.JSON(body)
 	}
-	return do(t, method, s.p.url+path, text, header...)
+	return outside.Do(t, method, s.p.url+path, text, header...)
 }
 
-func (s scene) wants(t *testing.T, what string, a answer, status int, code string) {
+func (s scene) wants(t *testing.T, what string, a outside.Answer, status int, code string) {
 	t.Helper()
-	if a.status != status || code != "" && a.errorCode() != code {
-		t.Errorf("%s: %d %s, want %d %s", what, a.status, a.body, status, code)
+	if a.Status != status || code != "" && a.ErrorCode() != code {
+		t.Errorf("%s: %d %s, want %d %s", what, a.Status, a.Body, status, code)
 	}
 }
 
@@ -65,10 +67,10 @@ func (s scene) register(t *testing.T, email, password string) {
 // verified registers somebody who follows the link, and signs in.
 func (s scene) verified(t *testing.T, email string) string {
 	t.Helper()
-	s.register(t, email, adminPassword)
-	a := s.post(t, "", "/api/auth/verify-email", map[string]string{"token": s.code(t, email, "Confirm your e-mail address", 1), "password": adminPassword})
+	s.register(t, email, outside.Password)
+	a := s.post(t, "", "/api/auth/verify-email", map[string]string{"token": s.code(t, email, "Confirm your e-mail address", 1), "password": outside.Password})
 	s.wants(t, "verify "+email, a, 200, "")
-	return signIn(t, s.p, email, adminPassword)
+	return signIn(t, s.p, email, outside.Password)
 }
 
 // code is that of the n-th mail to an address with that in its subject.
@@ -95,8 +97,8 @@ func (s scene) settle(t *testing.T) {
 var updatedAt = regexp.MustCompile(`"updated_at":"[^"]*"`)
 
 // told is all of an answer by which two could be told apart.
-func told(a answer) string {
-	return fmt.Sprint(a.status, " ", a.header.Get("Content-Type"), " ", a.header.Get("Cache-Control"), " ", a.header.Get("Location"), " ", string(a.body))
+func told(a outside.Answer) string {
+	return fmt.Sprint(a.Status, " ", a.Header.Get("Content-Type"), " ", a.Header.Get("Cache-Control"), " ", a.Header.Get("Location"), " ", string(a.Body))
 }
 
 // Somebody with a few accounts asks for others' addresses, to fill their mailboxes and to
@@ -110,8 +112,8 @@ func TestAttackersFillNobodysMailboxAndLearnNothingByAskingForAddresses(t *testi
 	for n := range 2 {
 		email := fmt.Sprintf("eve-%d@example.com", n)
 		eve := s.verified(t, email)
-		var me struct{ Data struct{ ID jsonNumber } }
-		do(t, "GET", s.p.url+"/api/auth/me", "", bearer(eve)...).into(t, &me)
+		var me struct{ Data struct{ ID json.Number } }
+		outside.Do(t, "GET", s.p.url+"/api/auth/me", "", outside.Bearer(eve)...).Into(t, &me)
 		var answers [2][]string
 		refusedAt := 0
 		for i := range 12 {
@@ -122,15 +124,15 @@ func TestAttackersFillNobodysMailboxAndLearnNothingByAskingForAddresses(t *testi
 			}
 			a := s.send(t, method, eve, path, map[string]string{"email": to})
 			switch {
-			case a.status == http.StatusTooManyRequests && refusedAt == 0:
+			case a.Status == http.StatusTooManyRequests && refusedAt == 0:
 				refusedAt = i
-			case a.status < 400:
+			case a.Status < 400:
 				// What a self-update answers has the time at which it was made.
 				answers[i%2] = append(answers[i%2], updatedAt.ReplaceAllString(told(a), ""))
 				s.settle(t) // so that no wish replaces another before its mail
 			}
-			if strings.Contains(string(a.body), to) {
-				t.Errorf("%s was answered before it was proved: %s", to, a.body)
+			if strings.Contains(string(a.Body), to) {
+				t.Errorf("%s was answered before it was proved: %s", to, a.Body)
 			}
 		}
 		if diff := cmp.Diff(answers[0], answers[1]); diff != "" || refusedAt != 10 {
@@ -147,7 +149,7 @@ func TestAttackersFillNobodysMailboxAndLearnNothingByAskingForAddresses(t *testi
 			t.Errorf("a member got a link: %s", m.Text)
 		}
 	}
-	signIn(t, s.p, member, adminPassword)
+	signIn(t, s.p, member, outside.Password)
 }
 
 // A thief has somebody's access token for a quarter of an hour, and wants the account for
@@ -160,11 +162,11 @@ func TestAStolenTokenKeepsNoAccountForGood(t *testing.T) {
 	var made struct{ Data struct{ Token string } }
 	a := s.send(t, "POST", stolen, "/api/auth/tokens", map[string]any{"name": "Left behind", "scopes": []string{"read", "write"}})
 	s.wants(t, "a token", a, 201, "")
-	a.into(t, &made)
+	a.Into(t, &made)
 	s.wants(t, "the change", s.post(t, stolen, "/api/auth/email/change", map[string]string{"email": thief}), 202, "")
 	code := s.code(t, thief, "Confirm your new e-mail address", 1)
-	if a := do(t, "GET", s.p.url+"/api/auth/me", "", bearer(stolen)...); !bytesContain(a.body, ada) {
-		t.Errorf("the change took effect before its proof: %s", a.body)
+	if a := outside.Do(t, "GET", s.p.url+"/api/auth/me", "", outside.Bearer(stolen)...); !bytesContain(a.Body, ada) {
+		t.Errorf("the change took effect before its proof: %s", a.Body)
 	}
 	s.wants(t, "confirmed", s.post(t, "", "/api/auth/email/confirm", map[string]string{"token": code}), 200, "")
 	s.wants(t, "forgot", s.post(t, "", "/api/auth/password/forgot", map[string]string{"email": thief}), 200, "")
@@ -176,7 +178,7 @@ func TestAStolenTokenKeepsNoAccountForGood(t *testing.T) {
 	s.wants(t, "on", s.post(t, in, "/api/auth/email/change", map[string]string{"email": "third@elsewhere.example"}), 202, "")
 	next := s.code(t, "third@elsewhere.example", "Confirm your new e-mail address", 1)
 	s.wants(t, "the kept address", s.post(t, "", "/api/auth/register", map[string]string{
-		"first_name": "Eve", "last_name": "Ve", "email": ada, "password": adminPassword,
+		"first_name": "Eve", "last_name": "Ve", "email": ada, "password": outside.Password,
 	}), 409, "email_taken")
 
 	notice := s.p.awaitMail(t, s.sink, ada, "Your e-mail address was changed", 1)
@@ -185,16 +187,16 @@ func TestAStolenTokenKeepsNoAccountForGood(t *testing.T) {
 	}
 	undo := linkOf(t, s.p, notice)
 	for range 2 { // scanners look at links
-		s.wants(t, "opened", do(t, "GET", undo, ""), 200, "")
+		s.wants(t, "opened", outside.Do(t, "GET", undo, ""), 200, "")
 	}
-	if a := submit(t, undo); a.status != 200 || !bytesContain(a.body, "taken back") {
-		t.Errorf("the button: %d %s", a.status, a.body)
+	if a := submit(t, undo); a.Status != 200 || !bytesContain(a.Body, "taken back") {
+		t.Errorf("the button: %d %s", a.Status, a.Body)
 	}
 	for what, token := range map[string]string{"the stolen token": stolen, "the thief's session": in, "the API token": made.Data.Token} {
-		s.wants(t, what, do(t, "GET", s.p.url+"/api/auth/me", "", bearer(token)...), 401, "")
+		s.wants(t, what, outside.Do(t, "GET", s.p.url+"/api/auth/me", "", outside.Bearer(token)...), 401, "")
 	}
 	for _, email := range []string{ada, thief} {
-		for _, password := range []string{"the thief's own password", adminPassword} {
+		for _, password := range []string{"the thief's own password", outside.Password} {
 			s.wants(t, email+" with "+password, s.post(t, "", "/api/auth/login", map[string]string{"email": email, "password": password}), 401, "invalid_credentials")
 		}
 	}
@@ -226,19 +228,19 @@ func TestWhoRegistersAStrangersAddressKeepsNoWayIn(t *testing.T) {
 	}
 	for how, claim := range claims {
 		victim, attackers := "victim-who-"+how+"@example.com", "attacker-of-who-"+how+"@elsewhere.example"
-		s.register(t, victim, adminPassword)
+		s.register(t, victim, outside.Password)
 		var in struct {
 			Data struct {
 				AccessToken  string `json:"access_token"`
 				RefreshToken string `json:"refresh_token"`
 			}
 		}
-		s.post(t, "", "/api/auth/login", map[string]string{"email": victim, "password": adminPassword}).into(t, &in)
+		s.post(t, "", "/api/auth/login", map[string]string{"email": victim, "password": outside.Password}).Into(t, &in)
 		attacker := in.Data.AccessToken
 		for path, body := range map[string]any{
 			"/api/auth/tokens":     map[string]any{"name": "A way back", "scopes": []string{"read"}},
 			"/api/auth/2fa/setup":  nil,
-			"/api/auth/identities": map[string]string{"code": "any", "code_verifier": clientVerifier},
+			"/api/auth/identities": map[string]string{"code": "any", "code_verifier": "a-verifier-of-the-client-s-own-of-43-or-more-letters"},
 		} {
 			s.wants(t, path, s.send(t, "POST", attacker, path, body), 403, "email_unverified")
 		}
@@ -246,9 +248,9 @@ func TestWhoRegistersAStrangersAddressKeepsNoWayIn(t *testing.T) {
 		waiting := s.code(t, attackers, "Confirm your new e-mail address", 1)
 
 		claim(victim)
-		s.wants(t, how+": the attacker's session", do(t, "GET", s.p.url+"/api/auth/me", "", bearer(attacker)...), 401, "session_revoked")
+		s.wants(t, how+": the attacker's session", outside.Do(t, "GET", s.p.url+"/api/auth/me", "", outside.Bearer(attacker)...), 401, "session_revoked")
 		s.wants(t, how+": the attacker's refresh", s.post(t, "", "/api/auth/refresh", map[string]string{"refresh_token": in.Data.RefreshToken}), 401, "")
-		s.wants(t, how+": the attacker's password", s.post(t, "", "/api/auth/login", map[string]string{"email": victim, "password": adminPassword}), 401, "invalid_credentials")
+		s.wants(t, how+": the attacker's password", s.post(t, "", "/api/auth/login", map[string]string{"email": victim, "password": outside.Password}), 401, "invalid_credentials")
 		s.wants(t, how+": the change that waited", s.post(t, "", "/api/auth/email/confirm", map[string]string{"token": waiting}), 400, "link_invalid")
 		mine := signIn(t, s.p, victim, "the victim's own password")
 		s.wants(t, how+": the victim's token", s.send(t, "POST", mine, "/api/auth/tokens", map[string]any{"name": "Mine", "scopes": []string{"read"}}), 201, "")
@@ -261,19 +263,19 @@ func TestOfOneLinkAtTwoInstancesOneIsTaken(t *testing.T) {
 	s := newScene(t)
 	there := startServe(t, s.urls.App, mailing(s.sink)...)
 	ada := s.verified(t, "ada@example.com")
-	at := func(p *process, path, code string) answer {
-		return do(t, "POST", p.url+path, jsonText(map[string]string{"token": code}), "Content-Type", "application/json")
+	at := func(p *process, path, code string) outside.Answer {
+		return outside.Do(t, "POST", p.url+path, outside.JSON(map[string]string{"token": code}), "Content-Type", "application/json")
 	}
 	both := func(path, code string) (ok int) {
 		t.Helper()
-		var answers [4]answer
+		var answers [4]outside.Answer
 		var wg sync.WaitGroup
 		for i := range answers {
 			wg.Go(func() { answers[i] = at([]*process{s.p, there}[i%2], path, code) })
 		}
 		wg.Wait()
 		for _, a := range answers {
-			if a.status == 200 {
+			if a.Status == 200 {
 				ok++
 			} else {
 				s.wants(t, path, a, 400, "link_invalid")

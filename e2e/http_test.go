@@ -11,32 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 )
-
-// envelope is the shape of every error.
-type envelope struct {
-	Error struct {
-		Code    string
-		Message string
-		Details map[string]string
-	}
-}
-
-func wantError(t *testing.T, a answer, status int, code string) envelope {
-	t.Helper()
-	var e envelope
-	a.into(t, &e)
-	if a.status != status || e.Error.Code != code || e.Error.Message == "" {
-		t.Errorf("got %d %+v, want %d %s", a.status, e.Error, status, code)
-	}
-	if got := a.header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("Content-Type %q", got)
-	}
-	if a.header.Get("X-Request-Id") == "" {
-		t.Error("no X-Request-Id")
-	}
-	return e
-}
 
 func TestEveryRefusalHasTheEnvelope(t *testing.T) {
 	t.Parallel()
@@ -73,6 +51,11 @@ func TestEveryRefusalHasTheEnvelope(t *testing.T) {
 		{"a token that is none", "GET", "/api/posts", "", []string{"Authorization", "Bearer x.y.z"}, 401, "token_invalid"},
 		{"two tokens", "GET", "/api/posts", "", []string{"Authorization", "Bearer a", "Authorization", "Bearer b"}, 401, "unauthenticated"},
 		{"a token in the query", "GET", "/api/posts?access_token=x", "", nil, 401, "unauthenticated"},
+		{"tools without a token", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, nil, 401, "unauthenticated"},
+		{"tools for another origin", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, []string{"Origin", "https://evil.example"}, 403, "forbidden"},
+		{"tools by GET", "GET", "/mcp", "", nil, 405, "method_not_allowed"},
+		{"the end of a session of tools", "DELETE", "/mcp", "", nil, 405, "method_not_allowed"},
+		{"malformed query of tools", "POST", "/mcp?tags=%zz", "{}", nil, 422, "validation_failed"},
 		{"no site key", "GET", "/api/stats/summary", "", nil, 401, "invalid_api_key"},
 		{"unknown site key", "POST", "/api/collect", `{"site_key":"wps_x","url":"https://a.example/"}`, nil, 401, "invalid_site_key"},
 		{"unknown provider", "POST", "/webhooks/nobody", "{}", nil, 404, "provider_not_found"},
@@ -80,9 +63,9 @@ func TestEveryRefusalHasTheEnvelope(t *testing.T) {
 		{"wrong password", "POST", "/api/auth/login", `{"email":"a@b.example","password":"wrong password"}`, nil, 401, "invalid_credentials"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := do(t, c.method, p.url+c.path, c.body, c.header...)
+			a := outside.Do(t, c.method, p.url+c.path, c.body, c.header...)
 			wantError(t, a, c.status, c.code)
-			if c.status == http.StatusMethodNotAllowed && a.header.Get("Allow") == "" {
+			if c.status == http.StatusMethodNotAllowed && a.Header.Get("Allow") == "" {
 				t.Error("no Allow")
 			}
 		})
@@ -97,14 +80,19 @@ func TestAServiceSaysWhereThingsAreAndThatItIsReady(t *testing.T) {
 			EntryPoints map[string]string `json:"entry_points"`
 		}
 	}
-	a := do(t, "GET", p.url+"/", "")
-	a.into(t, &index)
+	a := outside.Do(t, "GET", p.url+"/", "")
+	a.Into(t, &index)
 	if got := index.Data.EntryPoints["docs"]; got != "https://waypost.example/docs" {
 		t.Errorf("docs at %q", got)
 	}
+	browser := outside.Do(t, "GET", p.url+"/", "", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	if browser.Status != 200 || browser.Header.Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(string(browser.Body), `href="docs/export/collection"`) ||
+		browser.Header.Get("Vary") != "Accept" || browser.Header.Get("X-Request-Id") == "" {
+		t.Errorf("for a browser: %d %v %s", browser.Status, browser.Header, browser.Body)
+	}
 	var ready struct{ Checks map[string]string }
-	do(t, "GET", p.url+"/readyz", "").into(t, &ready)
-	if diff := cmp.Diff(map[string]string{"database": "ok", "migrations": "ok", "jobs": "ok", "geoip": "not configured", "audit": "ok", "mail": "off", "search": "ok", "storage": "not configured"}, ready.Checks); diff != "" {
+	outside.Do(t, "GET", p.url+"/readyz", "").Into(t, &ready)
+	if diff := cmp.Diff(map[string]string{"serving": "ok", "database": "ok", "migrations": "ok", "jobs": "ok", "geoip": "not configured", "audit": "ok", "mail": "off", "search": "ok", "storage": "not configured"}, ready.Checks); diff != "" {
 		t.Error(diff)
 	}
 	for name, want := range map[string]string{
@@ -112,7 +100,7 @@ func TestAServiceSaysWhereThingsAreAndThatItIsReady(t *testing.T) {
 		"X-Frame-Options":           "DENY",
 		"Strict-Transport-Security": "max-age=31536000; includeSubDomains",
 	} {
-		if got := a.header.Get(name); got != want {
+		if got := a.Header.Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -125,8 +113,12 @@ func TestAnAnswerSaysOnceThatItVariesOnTheCoding(t *testing.T) {
 		"/", "/docs", "/docs/openapi.json", "/docs/openapi.yaml", "/docs/export/collection", "/docs/export/workspace",
 		"/docs/export/workspace?format=5", "/docs/llms.txt", "/stats.js", "/api/posts", "/nowhere",
 	} {
-		a := do(t, "GET", p.url+path, "", "Accept-Encoding", "gzip")
-		if diff := cmp.Diff([]string{"Accept-Encoding"}, a.header.Values("Vary")); diff != "" {
+		a := outside.Do(t, "GET", p.url+path, "", "Accept-Encoding", "gzip")
+		want := []string{"Accept-Encoding"}
+		if path == "/" { // a page for browsers
+			want = []string{"Accept", "Accept-Encoding"}
+		}
+		if diff := cmp.Diff(want, a.Header.Values("Vary")); diff != "" {
 			t.Errorf("%s:\n%s", path, diff)
 		}
 	}
@@ -144,7 +136,7 @@ func TestAStopFinishesTheRequestInFlight(t *testing.T) {
 	// The server has the request's head, and waits for its body, when it is told to stop.
 	fmt.Fprintf(conn, "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
 	answer := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(outside.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadFull(conn, answer); err != nil || !bytes.Contains(answer, []byte("100 Continue")) {
@@ -163,4 +155,11 @@ func TestAStopFinishesTheRequestInFlight(t *testing.T) {
 	if p.err != nil {
 		t.Errorf("waypost ended with %v", p.err)
 	}
+}
+
+// serve is startServe on a fresh database, with its connection string.
+func serve(t *testing.T, env ...string) (*process, string) {
+	t.Helper()
+	url := dbtest.NewURL(t).App
+	return startServe(t, url, env...), url
 }

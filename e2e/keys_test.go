@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 // states are the second column of `waypost keys list`.
@@ -30,19 +32,19 @@ func TestSigningKeysAreRotatedFromTheCommandLine(t *testing.T) {
 	}
 	run("signing", nil, "list")
 	run("published signing", []string{secret}, "rotate")
-	if a := do(t, "GET", p.url+"/api/auth/me", "", "Authorization", "Bearer "+token); a.status != 200 {
-		t.Errorf("a token from before the rotation: %d %s", a.status, a.body)
+	if a := outside.Do(t, "GET", p.url+"/api/auth/me", "", "Authorization", "Bearer "+token); a.Status != 200 {
+		t.Errorf("a token from before the rotation: %d %s", a.Status, a.Body)
 	}
 	run("signing", []string{secret}, "rotate", "--compromised")
 	p.stop(t)
 	next := startServe(t, url)
-	wantError(t, do(t, "GET", next.url+"/api/auth/me", "", "Authorization", "Bearer "+token), 401, "token_invalid")
+	wantError(t, outside.Do(t, "GET", next.url+"/api/auth/me", "", "Authorization", "Bearer "+token), 401, "token_invalid")
 	var set struct{ Keys []struct{ Kid string } }
-	do(t, "GET", next.url+"/.well-known/jwks.json", "").into(t, &set)
+	outside.Do(t, "GET", next.url+"/.well-known/jwks.json", "").Into(t, &set)
 	if len(set.Keys) != 1 {
 		t.Errorf("key set %v", set)
 	}
-	signIn(t, next, "root@example.com", adminPassword)
+	signIn(t, next, "root@example.com", outside.Password)
 
 	for name, c := range map[string]struct {
 		env  []string
@@ -66,24 +68,24 @@ func TestTheOperatorLetsPeopleBackIn(t *testing.T) {
 	if code, out, errOut := command(t, env, "another battery staple\n", "user", "set-password", "root@example.com"); code != 0 {
 		t.Fatalf("set-password: %s %s", out, errOut)
 	}
-	wantError(t, do(t, "GET", p.url+"/api/auth/me", "", "Authorization", "Bearer "+old), 401, "session_revoked")
+	wantError(t, outside.Do(t, "GET", p.url+"/api/auth/me", "", "Authorization", "Bearer "+old), 401, "session_revoked")
 	signIn(t, p, "root@example.com", "another battery staple")
 	code, _, errOut := command(t, env, "", "user", "remove-2fa", "root@example.com")
 	if code != 1 || !strings.Contains(errOut, "wo-factor") {
 		t.Errorf("remove-2fa of who has none: %d %s", code, errOut)
 	}
-	post := func(token, path, body string) answer {
+	post := func(token, path, body string) outside.Answer {
 		t.Helper()
-		return do(t, "POST", p.url+path, body, "Authorization", "Bearer "+token, "Content-Type", "application/json")
+		return outside.Do(t, "POST", p.url+path, body, "Authorization", "Bearer "+token, "Content-Type", "application/json")
 	}
-	do(t, "POST", p.url+"/api/auth/register", `{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","password":"`+adminPassword+`"}`, "Content-Type", "application/json")
-	ada := signIn(t, p, "ada@example.com", adminPassword)
+	outside.Do(t, "POST", p.url+"/api/auth/register", `{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","password":"`+outside.Password+`"}`, "Content-Type", "application/json")
+	ada := signIn(t, p, "ada@example.com", outside.Password)
 	wantError(t, post(ada, "/api/auth/2fa/setup", ""), 403, "email_unverified")
 	if code, _, errOut := command(t, env, "", "user", "verify", "ADA@example.com"); code != 0 {
 		t.Fatalf("verify: %s", errOut)
 	}
-	if a := post(ada, "/api/auth/2fa/setup", ""); a.status != 200 {
-		t.Errorf("after the operator's word: %d %s", a.status, a.body)
+	if a := post(ada, "/api/auth/2fa/setup", ""); a.Status != 200 {
+		t.Errorf("after the operator's word: %d %s", a.Status, a.Body)
 	}
 	if code, _, errOut := command(t, env, "", "user", "verify", "nobody@example.com"); code != 1 {
 		t.Errorf("verify of nobody: %d %s", code, errOut)
@@ -92,7 +94,7 @@ func TestTheOperatorLetsPeopleBackIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := do(t, "POST", p.url+"/api/auth/verify-email/resend", string(body), "Content-Type", "application/json"); a.status != 200 {
-		t.Errorf("resend: %d %s", a.status, a.body)
+	if a := outside.Do(t, "POST", p.url+"/api/auth/verify-email/resend", string(body), "Content-Type", "application/json"); a.Status != 200 {
+		t.Errorf("resend: %d %s", a.Status, a.Body)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 	"github.com/waypost/waypost/internal/mail/smtptest"
 )
 
@@ -96,8 +97,8 @@ func TestARealMailServerReadsWhatWasSent(t *testing.T) {
 	urls := dbtest.NewURL(t)
 	p := startServe(t, urls.App, "WAYPOST_SMTP_HOST=127.0.0.1", "WAYPOST_SMTP_PORT="+port, "WAYPOST_SMTP_TLS=none", "WAYPOST_MAIL_FROM=Wäypost <waypost@sender.example>")
 	body := `{"first_name":"Zoë 你好","last_name":"Lovelace","email":"ada@example.com","password":"correct horse battery staple"}`
-	if a := do(t, "POST", p.url+"/api/auth/register", body, "Content-Type", "application/json"); a.status != 201 {
-		t.Fatalf("%d %s", a.status, a.body)
+	if a := outside.Do(t, "POST", p.url+"/api/auth/register", body, "Content-Type", "application/json"); a.Status != 201 {
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	owner := connect(t, urls.Owner)
 	var list []received
@@ -115,7 +116,7 @@ func TestARealMailServerReadsWhatWasSent(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	link := linkOf(t, p, smtptest.Mail{Text: m.Text, HTML: m.HTML})
-	if a := submit(t, link, "password", "correct horse battery staple"); a.status != 200 || !bytesContain(a.body, "is confirmed") {
-		t.Errorf("the link: %d %s", a.status, a.body)
+	if a := submit(t, link, "password", "correct horse battery staple"); a.Status != 200 || !bytesContain(a.Body, "is confirmed") {
+		t.Errorf("the link: %d %s", a.Status, a.Body)
 	}
 }

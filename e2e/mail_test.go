@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 	"github.com/waypost/waypost/internal/mail/smtptest"
 )
 
@@ -62,7 +64,7 @@ func bringForward(t *testing.T, owner *pgx.Conn) {
 
 // mailsOf are the outbox as an ADMIN sees it.
 func mailsOf(t *testing.T, p *process, token, query string) []struct {
-	ID       jsonNumber
+	ID       json.Number
 	Status   string
 	Attempts int
 	Error    string
@@ -71,14 +73,14 @@ func mailsOf(t *testing.T, p *process, token, query string) []struct {
 	t.Helper()
 	var list struct {
 		Data []struct {
-			ID       jsonNumber
+			ID       json.Number
 			Status   string
 			Attempts int
 			Error    string
 			Template string
 		}
 	}
-	do(t, "GET", p.url+"/api/admin/mails?"+query, "", "Authorization", "Bearer "+token).into(t, &list)
+	outside.Do(t, "GET", p.url+"/api/admin/mails?"+query, "", "Authorization", "Bearer "+token).Into(t, &list)
 	return list.Data
 }
 
@@ -91,8 +93,8 @@ func TestCase36And60MailsReallyLeaveAndTheirLinksWork(t *testing.T) {
 	root := admin(t, p, urls.App)
 	post := func(path, body string, status int, header ...string) {
 		t.Helper()
-		if a := do(t, "POST", p.url+path, body, append(header, "Content-Type", "application/json")...); a.status != status {
-			t.Fatalf("%s: %d %s", path, a.status, a.body)
+		if a := outside.Do(t, "POST", p.url+path, body, append(header, "Content-Type", "application/json")...); a.Status != status {
+			t.Fatalf("%s: %d %s", path, a.Status, a.Body)
 		}
 	}
 	secrets := planted{"the SMTP password": "Pl4ntedSMTPPassword"}
@@ -105,8 +107,8 @@ func TestCase36And60MailsReallyLeaveAndTheirLinksWork(t *testing.T) {
 	}
 	link := linkOf(t, p, m)
 	secrets["the first code"] = link[strings.LastIndex(link, "=")+1:]
-	if a := submit(t, link, "password", "correct horse battery staple"); a.status != 200 || !bytesContain(a.body, "is confirmed") {
-		t.Errorf("the link: %d %s", a.status, a.body)
+	if a := submit(t, link, "password", "correct horse battery staple"); a.Status != 200 || !bytesContain(a.Body, "is confirmed") {
+		t.Errorf("the link: %d %s", a.Status, a.Body)
 	}
 
 	// A server that refuses the password, then takes it: late, and not lost.
@@ -125,8 +127,8 @@ func TestCase36And60MailsReallyLeaveAndTheirLinksWork(t *testing.T) {
 	bringForward(t, owner)
 	link = linkOf(t, p, p.awaitMail(t, sink, "ada@example.com", "Choose a new password", 1))
 	secrets["the second code"] = link[strings.LastIndex(link, "=")+1:]
-	if a := submit(t, link, "password", "a newer battery staple", "again", "a newer battery staple"); a.status != 200 {
-		t.Errorf("the form: %d %s", a.status, a.body)
+	if a := submit(t, link, "password", "a newer battery staple", "again", "a newer battery staple"); a.Status != 200 {
+		t.Errorf("the form: %d %s", a.Status, a.Body)
 	}
 	p.awaitMail(t, sink, "ada@example.com", "Your password was changed", 1)
 
@@ -139,11 +141,11 @@ func TestCase36And60MailsReallyLeaveAndTheirLinksWork(t *testing.T) {
 	})
 	post("/api/admin/mails/"+list[0].ID.String()+"/resend", "", 202, "Authorization", "Bearer "+root)
 	second := p.awaitMail(t, sink, "ada@example.com", "Choose a new password", 3)
-	if a := do(t, "GET", linkOf(t, p, first), ""); a.status != 400 {
-		t.Errorf("the first link after another was sent: %d", a.status)
+	if a := outside.Do(t, "GET", linkOf(t, p, first), ""); a.Status != 400 {
+		t.Errorf("the first link after another was sent: %d", a.Status)
 	}
-	if a := do(t, "GET", linkOf(t, p, second), ""); a.status != 200 || first.Header.Get("Message-Id") == second.Header.Get("Message-Id") {
-		t.Errorf("the second link: %d, Message-ID %s", a.status, second.Header.Get("Message-Id"))
+	if a := outside.Do(t, "GET", linkOf(t, p, second), ""); a.Status != 200 || first.Header.Get("Message-Id") == second.Header.Get("Message-Id") {
+		t.Errorf("the second link: %d, Message-ID %s", a.Status, second.Header.Get("Message-Id"))
 	}
 	secrets["the third code"] = linkInText.FindString(first.Text)[len("https://waypost.example/account/reset-password?token="):]
 	p.waitFor(t, "the mail's record", func() bool {
@@ -161,17 +163,17 @@ func TestCase36And60MailsReallyLeaveAndTheirLinksWork(t *testing.T) {
 	p.awaitMail(t, sink, "operator@example.com", "Test mail", 1)
 	p.waitFor(t, "records of all", func() bool { return len(mailsOf(t, p, root, "status=queued")) == 0 })
 
-	export := do(t, "GET", p.url+"/api/admin/audit/export", "", "Authorization", "Bearer "+root)
+	export := outside.Do(t, "GET", p.url+"/api/admin/audit/export", "", "Authorization", "Bearer "+root)
 	var rows []byte
 	err := owner.QueryRow(t.Context(), `select convert_to((select string_agg(m::text, '') from mails m) || (select string_agg(j::text, '') from river_job j), 'UTF8')`).Scan(&rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := do(t, "GET", p.url+"/api/admin/mails/"+list[0].ID.String(), "", "Authorization", "Bearer "+root)
-	if !bytesContain(shown.body, "HIDDEN-SECRET") {
-		t.Errorf("%s", shown.body)
+	shown := outside.Do(t, "GET", p.url+"/api/admin/mails/"+list[0].ID.String(), "", "Authorization", "Bearer "+root)
+	if !bytesContain(shown.Body, "HIDDEN-SECRET") {
+		t.Errorf("%s", shown.Body)
 	}
-	for where, text := range map[string][]byte{"the audit log": export.body, "the rows and jobs": rows, "the log": []byte(p.stderr.String()), "the outbox's operation": shown.body} {
+	for where, text := range map[string][]byte{"the audit log": export.Body, "the rows and jobs": rows, "the log": []byte(p.stderr.String()), "the outbox's operation": shown.Body} {
 		for _, trace := range secrets.traces(text) {
 			t.Errorf("%s has %s", where, trace)
 		}
@@ -193,12 +195,12 @@ func TestAKillBetweenSendingAndRecordingSendsAtMostOnceMore(t *testing.T) {
 		<-never // the server has it, and its answer never arrives
 	})
 	body := `{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","password":"correct horse battery staple"}`
-	if a := do(t, "POST", p.url+"/api/auth/register", body, "Content-Type", "application/json"); a.status != 201 {
-		t.Fatalf("%d %s", a.status, a.body)
+	if a := outside.Do(t, "POST", p.url+"/api/auth/register", body, "Content-Type", "application/json"); a.Status != 201 {
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	select {
 	case <-taken:
-	case <-time.After(patience):
+	case <-time.After(outside.Patience):
 		t.Fatal("no mail")
 	}
 	p.kill()
@@ -233,13 +235,13 @@ func TestAnInstallationThatConfiguresNoMailStartsAndSaysSo(t *testing.T) {
 	}
 	root := admin(t, p, database)
 	body := `{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","password":"correct horse battery staple"}`
-	if a := do(t, "POST", p.url+"/api/auth/register", body, "Content-Type", "application/json"); a.status != 201 {
-		t.Fatalf("%d %s", a.status, a.body)
+	if a := outside.Do(t, "POST", p.url+"/api/auth/register", body, "Content-Type", "application/json"); a.Status != 201 {
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	if list := mailsOf(t, p, root, "to=ada@example.com"); len(list) != 1 || list[0].Status != "suppressed" || list[0].Error == "" {
 		t.Errorf("%+v", list)
 	}
-	if a := do(t, "GET", p.url+"/readyz", ""); a.status != 200 || !bytesContain(a.body, `"mail":"off"`) {
-		t.Errorf("%d %s", a.status, a.body)
+	if a := outside.Do(t, "GET", p.url+"/readyz", ""); a.Status != 200 || !bytesContain(a.Body, `"mail":"off"`) {
+		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 // awaitLink waits for the mail of that kind to an address in dev's log, and returns
@@ -27,11 +28,11 @@ func (p *process) awaitLink(t *testing.T, kind, to string) string {
 // awaitUse waits until a link works: the log has it a moment before the commit.
 func (p *process) awaitUse(t *testing.T, link string) {
 	t.Helper()
-	p.waitFor(t, "a link that works", func() bool { return do(t, "GET", link, "").status == 200 })
+	p.waitFor(t, "a link that works", func() bool { return outside.Do(t, "GET", link, "").Status == 200 })
 }
 
 // submit posts the form of the page that link leads to, with what was typed.
-func submit(t *testing.T, link string, typed ...string) answer {
+func submit(t *testing.T, link string, typed ...string) outside.Answer {
 	t.Helper()
 	u, err := url.Parse(link)
 	if err != nil {
@@ -42,7 +43,7 @@ func submit(t *testing.T, link string, typed ...string) answer {
 		form.Set(typed[i], typed[i+1])
 	}
 	u.RawQuery = ""
-	return do(t, "POST", u.String(), form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+	return outside.Do(t, "POST", u.String(), form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 }
 
 func TestTheLinksOfDevsLogLeadThroughToTheEnd(t *testing.T) {
@@ -50,8 +51,8 @@ func TestTheLinksOfDevsLogLeadThroughToTheEnd(t *testing.T) {
 	p := startDev(t, dbtest.TempDir(t))
 	post := func(path, body string, status int) {
 		t.Helper()
-		if a := do(t, "POST", p.url+path, body, "Content-Type", "application/json"); a.status != status {
-			t.Fatalf("%s: %d %s", path, a.status, a.body)
+		if a := outside.Do(t, "POST", p.url+path, body, "Content-Type", "application/json"); a.Status != status {
+			t.Fatalf("%s: %d %s", path, a.Status, a.Body)
 		}
 	}
 	post("/api/auth/register", `{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","password":"correct horse battery staple"}`, 201)
@@ -64,25 +65,25 @@ func TestTheLinksOfDevsLogLeadThroughToTheEnd(t *testing.T) {
 	})
 	p.awaitUse(t, link)
 	for what, want := range map[string]string{"opened": "Confirm my address", "once more": "Confirm my address"} {
-		if a := do(t, "GET", link, ""); a.status != 200 || !bytesContain(a.body, want) {
-			t.Errorf("%s: %d %s", what, a.status, a.body)
+		if a := outside.Do(t, "GET", link, ""); a.Status != 200 || !bytesContain(a.Body, want) {
+			t.Errorf("%s: %d %s", what, a.Status, a.Body)
 		}
 	}
-	if a := submit(t, link, "password", "correct horse battery staple"); a.status != 200 || !bytesContain(a.body, "is confirmed") {
-		t.Errorf("the button: %d %s", a.status, a.body)
+	if a := submit(t, link, "password", "correct horse battery staple"); a.Status != 200 || !bytesContain(a.Body, "is confirmed") {
+		t.Errorf("the button: %d %s", a.Status, a.Body)
 	}
-	if a := do(t, "GET", first, ""); a.status != 400 || !bytesContain(a.body, "no longer works") {
-		t.Errorf("the older link: %d %s", a.status, a.body)
+	if a := outside.Do(t, "GET", first, ""); a.Status != 400 || !bytesContain(a.Body, "no longer works") {
+		t.Errorf("the older link: %d %s", a.Status, a.Body)
 	}
 
 	post("/api/auth/password/forgot", `{"email":"ada@example.com"}`, 200)
 	link = p.awaitLink(t, "reset_password", "ada@example.com")
 	p.awaitUse(t, link)
-	if a := submit(t, link, "password", "a newer battery staple", "again", "a newer battery staple"); a.status != 200 || !bytesContain(a.body, "password is set") {
-		t.Errorf("the form: %d %s", a.status, a.body)
+	if a := submit(t, link, "password", "a newer battery staple", "again", "a newer battery staple"); a.Status != 200 || !bytesContain(a.Body, "password is set") {
+		t.Errorf("the form: %d %s", a.Status, a.Body)
 	}
 	signIn(t, p, "ada@example.com", "a newer battery staple")
-	wantError(t, do(t, "PUT", p.url+"/account/reset-password", ""), 405, "method_not_allowed")
+	wantError(t, outside.Do(t, "PUT", p.url+"/account/reset-password", ""), 405, "method_not_allowed")
 	for line := range strings.Lines(p.stderr.String()) {
 		if strings.Contains(line, "wpml_") && !strings.Contains(line, "msg=mail ") {
 			t.Errorf("a secret is in another line than its mail's: %s", line)

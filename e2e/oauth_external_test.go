@@ -19,6 +19,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 const (
@@ -196,10 +198,10 @@ func (f federated) signIn(t *testing.T, who string) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := do(t, "POST", f.url+"/api/auth/oauth/exchange", string(body), "Content-Type", "application/json")
+	a := outside.Do(t, "POST", f.url+"/api/auth/oauth/exchange", string(body), "Content-Type", "application/json")
 	var out struct{ Data map[string]any }
-	if a.into(t, &out); a.status != http.StatusOK {
-		t.Fatalf("%s: %d %s", who, a.status, a.body)
+	if a.Into(t, &out); a.Status != http.StatusOK {
+		t.Fatalf("%s: %d %s", who, a.Status, a.Body)
 	}
 	return out.Data
 }
@@ -207,7 +209,7 @@ func (f federated) signIn(t *testing.T, who string) map[string]any {
 func TestExternalSignInThroughACertifiedOpenIDProvider(t *testing.T) {
 	t.Parallel()
 	provider := startOpenID(t)
-	p, _ := serve(t,
+	p, database := serve(t,
 		"WAYPOST_OAUTH_GOOGLE_CLIENT_ID=waypost", "WAYPOST_OAUTH_GOOGLE_CLIENT_SECRET=pl4nted client secret: with + and %",
 		"WAYPOST_OAUTH_GOOGLE_URL="+provider.issuer, "WAYPOST_OAUTH_RETURN_URLS="+returnURL)
 	if _, err := fmt.Fprintln(provider.input, publicURL+"/api/auth/oauth/google/callback"); err != nil {
@@ -225,15 +227,53 @@ func TestExternalSignInThroughACertifiedOpenIDProvider(t *testing.T) {
 		t.Errorf("signed in as %v", user)
 	}
 	token, _ := first["access_token"].(string)
-	if me := do(t, "GET", p.url+"/api/auth/me", "", "Authorization", "Bearer "+token); me.status != http.StatusOK {
-		t.Errorf("me: %d %s", me.status, me.body)
+	if me := outside.Do(t, "GET", p.url+"/api/auth/me", "", "Authorization", "Bearer "+token); me.Status != http.StatusOK {
+		t.Errorf("me: %d %s", me.Status, me.Body)
 	}
 	if second := f.signIn(t, "ada"); second["user"].(map[string]any)["id"] != user["id"] {
 		t.Errorf("another account the second time: %v", second["user"])
 	}
-	for _, secret := range []string{"pl4nted", token, "code="} {
+	if code, _, errOut := command(t, []string{"DATABASE_URL=" + database}, "", "user", "set-role", "ada@example.com", "ADMIN"); code != 0 {
+		t.Fatal(errOut)
+	}
+	cookie := f.visit(t, "ada", 303, "/admin/account")
+	if page := visit(t, p.url+"/admin/account", cookie); page.StatusCode != http.StatusOK {
+		t.Errorf("the page: %d", page.StatusCode)
+	}
+	f.visit(t, "somebody", 403, "")
+	f.visit(t, "eve", 403, "")
+	for _, secret := range []string{"pl4nted", token, cookie.Value, "code="} {
 		if strings.Contains(p.stderr.String(), secret) {
 			t.Errorf("%q is in the log", secret)
 		}
 	}
+}
+
+// visit signs who in to the pages by the link there, and returns the session's cookie,
+// nil unless the end is a redirect to a page.
+func (f federated) visit(t *testing.T, who string, status int, to string) *http.Cookie {
+	t.Helper()
+	left := visit(t, f.url+"/admin/sign-in/google?next=/admin/account")
+	if left.StatusCode != http.StatusSeeOther || len(left.Cookies()) != 1 {
+		t.Fatalf("start: %d %v", left.StatusCode, left.Header)
+	}
+	back := f.provider.agree(t, f.provider.browser(t), left.Header.Get("Location"), who)
+	answered := visit(t, f.url+back.RequestURI(), left.Cookies()[0])
+	at, err := answered.Location()
+	if err != nil || answered.StatusCode != http.StatusFound || !strings.HasPrefix(at.String(), publicURL+"/admin/sign-in/google/return?") {
+		t.Fatalf("callback: %d to %v", answered.StatusCode, at)
+	}
+	if stranger := visit(t, f.url+at.RequestURI()); stranger.StatusCode != http.StatusBadRequest || len(stranger.Cookies()) != 0 {
+		t.Errorf("in a foreign browser: %d", stranger.StatusCode)
+	}
+	end := visit(t, f.url+at.RequestURI(), left.Cookies()[0])
+	if end.StatusCode != status || end.Header.Get("Location") != to {
+		t.Errorf("%s: %d to %q", who, end.StatusCode, end.Header.Get("Location"))
+	}
+	for _, c := range end.Cookies() {
+		if c.Name == "__Host-waypost" {
+			return c
+		}
+	}
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,10 +18,8 @@ import (
 
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/db/embedded"
+	"github.com/waypost/waypost/e2e/outside"
 )
-
-// patience bounds every wait for something that a loaded machine may delay.
-const patience = 90 * time.Second
 
 // process is a running waypost.
 type process struct {
@@ -31,7 +28,8 @@ type process struct {
 	stdout *output
 	stderr *output
 	exited chan struct{}
-	err    error // of Wait, once exited is closed
+	err    error    // of Wait, once exited is closed
+	twin   *process // the second instance behind url, in a run that has two
 }
 
 // output keeps what a process prints and can be waited on.
@@ -39,6 +37,7 @@ type output struct {
 	mu    sync.Mutex
 	b     bytes.Buffer
 	wrote chan struct{}
+	also  *output // gets the same
 }
 
 func newOutput() *output { return &output{wrote: make(chan struct{}, 1)} }
@@ -50,7 +49,17 @@ func (o *output) Write(p []byte) (int, error) {
 	case o.wrote <- struct{}{}:
 	default:
 	}
+	if o.also != nil {
+		_, _ = o.also.Write(p)
+	}
 	return o.b.Write(p)
+}
+
+// follow lets another have what is written from now on, too.
+func (o *output) follow(other *output) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.also = other
 }
 
 func (o *output) String() string {
@@ -61,11 +70,12 @@ func (o *output) String() string {
 
 // environment is the little that a fresh machine has, and the tests' additions.
 func environment(extra ...string) []string {
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
+	// No proxy has to learn that a test's process goes away.
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "WAYPOST_SHUTDOWN_DELAY=0s"}
 	if bin := os.Getenv("WAYPOST_POSTGRES_BIN"); bin != "" {
 		env = append(env, "WAYPOST_POSTGRES_BIN="+bin)
 	}
-	return append(env, extra...)
+	return append(env, pooled(extra)...)
 }
 
 // start runs waypost with args and gives it up when the test ends.
@@ -81,6 +91,13 @@ func startProgram(t *testing.T, program string, env []string, args ...string) *p
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Env = environment(env...)
 	p.cmd.Dir = dbtest.TempDir(t)
+	p.begin(t)
+	return p
+}
+
+// begin starts the process's command, and gives it up when the test ends.
+func (p *process) begin(t *testing.T) {
+	t.Helper()
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -92,26 +109,31 @@ func startProgram(t *testing.T, program string, env []string, args ...string) *p
 	t.Cleanup(func() {
 		p.stop(t)
 		if t.Failed() {
-			t.Logf("waypost %s\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), p.stdout, tail(p.stderr.String(), 4000))
+			t.Logf("%s\nstdout:\n%s\nstderr:\n%s", tail(strings.Join(p.cmd.Args, " "), 200), p.stdout, tail(p.stderr.String(), 4000))
 		}
 	})
-	return p
 }
 
 // stop asks the process to end, and insists after a while.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
+	if p.twin != nil {
+		p.twin.stop(t)
+	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.exited:
-	case <-time.After(patience):
-		t.Errorf("waypost did not stop on SIGTERM within %s", patience)
+	case <-time.After(outside.Patience):
+		t.Errorf("waypost did not stop on SIGTERM within %s", outside.Patience)
 		p.kill()
 	}
 }
 
 // kill is kill -9.
 func (p *process) kill() {
+	if p.twin != nil {
+		p.twin.kill()
+	}
 	_ = p.cmd.Process.Kill()
 	<-p.exited
 }
@@ -136,14 +158,8 @@ func startServeOf(t *testing.T, program, databaseURL string, env ...string) *pro
 	t.Helper()
 	p := startProgram(t, program, append(serveSettings(databaseURL), env...), "serve", "--addr", "127.0.0.1:0")
 	p.waitReady(t, func() string { return listeningURL(p.stderr.String()) })
+	p.double(t, program, databaseURL, env)
 	return p
-}
-
-// startDev runs dev on dir and returns once it is ready. Its cluster, which may lie
-// elsewhere, is removed when the test ends.
-func startDev(t *testing.T, dir string, env ...string) *process {
-	t.Helper()
-	return startDevOf(t, binary(t), dir, env...)
 }
 
 // startDevOf is startDev for another build of waypost.
@@ -201,7 +217,7 @@ func (p *process) waitReady(t *testing.T, url func() string) {
 // waitFor polls until done, the process's end, or the end of patience.
 func (p *process) waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(outside.Patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
@@ -209,7 +225,7 @@ func (p *process) waitFor(t *testing.T, what string, done func() bool) {
 		case <-p.exited:
 			t.Fatalf("waypost ended (%v) before %s:\n%s\n%s", p.err, what, p.stdout, p.stderr)
 		case <-deadline:
-			t.Fatalf("no %s within %s:\n%s\n%s", what, patience, p.stdout, tail(p.stderr.String(), 4000))
+			t.Fatalf("no %s within %s:\n%s\n%s", what, outside.Patience, p.stdout, tail(p.stderr.String(), 4000))
 		case <-tick.C:
 		}
 	}
@@ -259,54 +275,4 @@ func devValues(t *testing.T, dir string) map[string]string {
 	return values
 }
 
-// answer is a whole HTTP answer.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-// do sends a request, follows redirects and reads the answer.
-func do(t *testing.T, method, url, body string, header ...string) answer {
-	t.Helper()
-	return exchange(t, http.DefaultClient, method, url, body, header...)
-}
-
-// exchange sends a request through a client and reads the answer.
-func exchange(t *testing.T, client *http.Client, method, url, body string, header ...string) answer {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Add(header[i], header[i+1])
-	}
-	res, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{res.StatusCode, res.Header, b}
-}
-
-// into decodes the answer's body, which must be JSON.
-func (a answer) into(t *testing.T, v any) {
-	t.Helper()
-	if err := json.Unmarshal(a.body, v); err != nil {
-		t.Fatalf("status %d, not the JSON expected (%v): %.500s", a.status, err, a.body)
-	}
-}
-
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
-
-// serve is startServe on a fresh database, with its connection string.
-func serve(t *testing.T, env ...string) (*process, string) {
-	t.Helper()
-	url := dbtest.NewURL(t).App
-	return startServe(t, url, env...), url
-}

@@ -53,11 +53,11 @@ func TestEveryStatementHasACaller(t *testing.T) {
 	}
 }
 
-// isQueries reports whether e is written as queries, x.queries or dbsqlc.New().
+// isQueries reports whether e is written as queries, q, x.queries or dbsqlc.New().
 func isQueries(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
-		return e.Name == "queries"
+		return e.Name == "queries" || e.Name == "q"
 	case *ast.SelectorExpr:
 		return e.Sel.Name == "queries"
 	case *ast.CallExpr:

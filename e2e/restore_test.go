@@ -15,6 +15,7 @@ import (
 
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/db/embedded"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 // guide returns the shell blocks of a section of a page of the documentation.
@@ -68,7 +69,7 @@ func TestTheGuideToBackupsRestoresOntoANewServer(t *testing.T) {
 	if len(blocks) != 3 {
 		t.Fatalf("%d blocks of commands: dump, roles, restore were expected", len(blocks))
 	}
-	secret := "PAYMENT_WEBHOOK_SECRET=" + paymentSecret
+	secret := "PAYMENT_WEBHOOK_SECRET=" + outside.PaymentSecret
 	path := strings.Join([]string{filepath.Dir(dbtest.Program(t, "pg_dump")), filepath.Dir(dbtest.Program(t, "psql")), filepath.Dir(binary(t)), os.Getenv("PATH")}, ":")
 	here := dbtest.TempDir(t)
 	shell := func(script string, env ...string) {
@@ -82,10 +83,10 @@ func TestTheGuideToBackupsRestoresOntoANewServer(t *testing.T) {
 	deliver := func(p *process, id string) {
 		t.Helper()
 		body := fmt.Sprintf(`{"id":%q,"type":"payment.succeeded"}`, id)
-		a := do(t, "POST", p.url+"/webhooks/payment", body, "Payment-Signature", paymentSignature(paymentSecret, body))
-		var r receipt
-		if a.into(t, &r); a.status != 200 || r.Status != "processed" {
-			t.Errorf("delivery: %d %s", a.status, a.body)
+		a := outside.Do(t, "POST", p.url+"/webhooks/payment", body, "Payment-Signature", outside.PaymentSignature(outside.PaymentSecret, body))
+		var r outside.Receipt
+		if a.Into(t, &r); a.Status != 200 || r.Status != "processed" {
+			t.Errorf("delivery: %d %s", a.Status, a.Body)
 		}
 	}
 
@@ -101,7 +102,7 @@ func TestTheGuideToBackupsRestoresOntoANewServer(t *testing.T) {
 		if err := os.WriteFile(log, fmt.Appendf(nil, line, page), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if code, out, errOut := command(t, []string{"DATABASE_URL=" + databaseURL}, "", "import", "--site", site, "--format", "combined", log); code != 0 {
+		if code, out, errOut := command(t, serveSettings(databaseURL), "", "import", "--site", site, "--format", "combined", log); code != 0 {
 			t.Fatalf("import: %s %s", out, errOut)
 		}
 	}
@@ -114,7 +115,7 @@ func TestTheGuideToBackupsRestoresOntoANewServer(t *testing.T) {
 	shell(blocks[2], "DATABASE_URL="+server.AppURL("waypost"), "WAYPOST_DATABASE_OWNER_URL="+server.OwnerURL("waypost"))
 
 	after := startServe(t, server.AppURL("waypost"), secret)
-	signIn(t, after, "root@example.com", adminPassword)
+	signIn(t, after, "root@example.com", outside.Password)
 	deliver(after, "evt_after")
 	if n := countNow(t, server.AdminURL("waypost"), `select count(*) from webhook_events where status = 'processed'`); n != 2 {
 		t.Errorf("%d deliveries after the restore, want that of before and a new one", n)
@@ -123,9 +124,9 @@ func TestTheGuideToBackupsRestoresOntoANewServer(t *testing.T) {
 	line = strings.ReplaceAll(line, "Jan", "Feb")
 	importing(server.AppURL("waypost"), "two")
 	var summary struct{ Pageviews int }
-	a := do(t, "GET", after.url+"/api/stats/summary?from=2024-01-01&to=2024-02-28", "", "X-Analytics-API-Key", key)
-	if a.into(t, &summary); a.status != 200 || summary.Pageviews != 2 {
-		t.Errorf("the traffic of before and after the restore: %d %s", a.status, a.body)
+	a := outside.Do(t, "GET", after.url+"/api/stats/summary?from=2024-01-01&to=2024-02-28", "", "X-Analytics-API-Key", key)
+	if a.Into(t, &summary); a.Status != 200 || summary.Pageviews != 2 {
+		t.Errorf("the traffic of before and after the restore: %d %s", a.Status, a.Body)
 	}
 }
 

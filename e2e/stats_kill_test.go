@@ -18,23 +18,8 @@ import (
 
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/e2e/naive"
+	"github.com/waypost/waypost/e2e/outside"
 )
-
-const visitorAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0"
-
-// audience is the visitors of one site, who report to whichever process answers.
-// Pages report each hit once and keep what became of it; a server reports each
-// batch until it is answered.
-type audience struct {
-	siteKey, ingestKey string
-
-	mu       sync.Mutex
-	urls     []string
-	answered map[string]bool // by path: 202, or in a batch that was answered 200
-	sent     map[string]bool // by path
-	bots     int             // bots' hits that were answered 202
-	botsSent int
-}
 
 func (a *audience) joined(p *process) {
 	a.mu.Lock()
@@ -63,7 +48,7 @@ func (a *audience) post(path, body string, header ...string) (int, []byte) {
 	}
 	url := a.urls[rand.N(len(a.urls))]
 	a.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), outside.Patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+path, strings.NewReader(body))
 	if err != nil {
@@ -123,7 +108,7 @@ func (a *audience) batch(t *testing.T, sender, n int) {
 		t.Error(err)
 		return
 	}
-	for deadline := time.Now().Add(2 * patience); ; {
+	for deadline := time.Now().Add(2 * outside.Patience); ; {
 		status, text := a.post("/api/collect/batch", string(body), "Content-Type", "application/json", "X-Analytics-API-Key", a.ingestKey)
 		if status == http.StatusOK {
 			var got struct {
@@ -172,29 +157,6 @@ func (a *audience) report(t *testing.T, pages, servers int) func() {
 		loop(func(n int) { a.batch(t, s, n) })
 	}
 	return func() { close(stop); running.Wait() }
-}
-
-// storedHits are a site's events as the naive count takes them.
-func storedHits(t *testing.T, databaseURL, siteID string) []naive.Hit {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	rows, err := conn.Query(t.Context(), `select occurred_at, visitor::text, path from events where site_id = $1 order by occurred_at, id`, siteID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hits, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (naive.Hit, error) {
-		var h naive.Hit
-		err := row.Scan(&h.At, &h.Visitor, &h.Path)
-		return h, err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return hits
 }
 
 // settle holds what is stored against what was answered.
@@ -286,20 +248,59 @@ func TestEveryAcknowledgedHitIsCountedOnceThoughProcessesAreKilled(t *testing.T)
 	}
 }
 
+// audience is the visitors of one site, who report to whichever process answers.
+// Pages report each hit once and keep what became of it; a server reports each
+// batch until it is answered.
+type audience struct {
+	siteKey, ingestKey string
+
+	mu       sync.Mutex
+	urls     []string
+	answered map[string]bool // by path: 202, or in a batch that was answered 200
+	sent     map[string]bool // by path
+	bots     int             // bots' hits that were answered 202
+	botsSent int
+}
+
 // dropsOf are the counts by reason, over all days, that the site's owner is shown.
 func dropsOf(t *testing.T, p *process, token, siteID string) map[string]int {
 	t.Helper()
-	a := do(t, "GET", p.url+"/api/admin/sites/"+siteID+"/drops?limit=100", "", "Authorization", "Bearer "+token)
+	a := outside.Do(t, "GET", p.url+"/api/admin/sites/"+siteID+"/drops?limit=100", "", "Authorization", "Bearer "+token)
 	var list struct {
 		Data []struct {
 			Reason string
 			Count  int
 		}
 	}
-	a.into(t, &list)
+	a.Into(t, &list)
 	counts := map[string]int{}
 	for _, d := range list.Data {
 		counts[d.Reason] += d.Count
 	}
 	return counts
 }
+
+// storedHits are a site's events as the naive count takes them.
+func storedHits(t *testing.T, databaseURL, siteID string) []naive.Hit {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	rows, err := conn.Query(t.Context(), `select occurred_at, visitor::text, path from events where site_id = $1 order by occurred_at, id`, siteID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (naive.Hit, error) {
+		var h naive.Hit
+		err := row.Scan(&h.At, &h.Visitor, &h.Path)
+		return h, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hits
+}
+
+const visitorAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0"

@@ -14,20 +14,21 @@ import (
 	"testing"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 // Prometheus and promtool are Debian's.
 func TestPrometheusScrapesTheMetricsCleanly(t *testing.T) {
 	t.Parallel()
-	p := startServe(t, dbtest.NewURL(t).App, "WAYPOST_METRICS_ADDR=127.0.0.1:0", "PAYMENT_WEBHOOK_SECRET="+paymentSecret)
+	p := startServe(t, dbtest.NewURL(t).App, "WAYPOST_METRICS_ADDR=127.0.0.1:0", "PAYMENT_WEBHOOK_SECRET="+outside.PaymentSecret)
 	const body = `{"id":"evt_1","type":"order.paid"}`
-	if a := do(t, "POST", p.url+"/webhooks/payment", body, "Payment-Signature", paymentSignature(paymentSecret, body)); a.status != 200 {
-		t.Fatalf("%d %s", a.status, a.body)
+	if a := outside.Do(t, "POST", p.url+"/webhooks/payment", body, "Payment-Signature", outside.PaymentSignature(outside.PaymentSecret, body)); a.Status != 200 {
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
-	do(t, "GET", p.url+"/nothing", "")
+	outside.Do(t, "GET", p.url+"/nothing", "")
 	own := metricsURL(t, p)
 	lint := exec.CommandContext(t.Context(), "promtool", "check", "metrics")
-	lint.Stdin = strings.NewReader(string(do(t, "GET", own, "").body))
+	lint.Stdin = strings.NewReader(string(outside.Do(t, "GET", own, "").Body))
 	if out, err := lint.CombinedOutput(); err != nil {
 		t.Errorf("promtool: %v\n%s", err, out)
 	}

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 // receiver takes traces as an OpenTelemetry collector does.
@@ -100,25 +101,25 @@ func TestOneTraceSpansADeliveryFromItsRequestToItsTarget(t *testing.T) {
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := startServe(t, dbtest.NewURL(t).App, "WAYPOST_CONFIG="+file, "PAYMENT_WEBHOOK_SECRET="+paymentSecret, "WAYPOST_TRUSTED_PROXIES=127.0.0.1",
+	p := startServe(t, dbtest.NewURL(t).App, "WAYPOST_CONFIG="+file, "PAYMENT_WEBHOOK_SECRET="+outside.PaymentSecret, "WAYPOST_TRUSTED_PROXIES=127.0.0.1",
 		"FORWARD_SECRET=whsec_"+base64.StdEncoding.EncodeToString([]byte("a key of the forward, long enough")),
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+traces.URL+"/base/", "OTEL_EXPORTER_OTLP_HEADERS=x-key=a%20key")
 	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	const body = `{"id":"evt_private_1","type":"order.paid"}`
-	a := do(t, "POST", p.url+"/webhooks/payment?token=in-the-query", body, "Payment-Signature", paymentSignature(paymentSecret, body),
+	a := outside.Do(t, "POST", p.url+"/webhooks/payment?token=in-the-query", body, "Payment-Signature", outside.PaymentSignature(outside.PaymentSecret, body),
 		"Traceparent", "00-"+trace+"-"+parent+"-01", "Tracestate", "vendor=state", "X-Forwarded-For", "203.0.113.77", "User-Agent", "agent-of-the-client", "X-Request-Id", "request-77")
-	if a.status != 200 {
-		t.Fatalf("%d %s", a.status, a.body)
+	if a.Status != 200 {
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	var header http.Header
 	select {
 	case header = <-forwarded:
-	case <-time.After(patience):
+	case <-time.After(outside.Patience):
 		t.Fatal("nothing comes to the target")
 	}
 	p.waitFor(t, "the spans", func() bool {
 		spans, _ := traces.of(trace)
-		return named(spans, "webhooks.attempt") != nil
+		return named(spans, "webhooks.forward") != nil
 	})
 	spans, raw := traces.of(trace)
 	for id, s := range spans {
@@ -134,9 +135,8 @@ func TestOneTraceSpansADeliveryFromItsRequestToItsTarget(t *testing.T) {
 		return names
 	}
 	for name, want := range map[string][]string{
-		"POST":                {"webhooks.attempt", "POST /webhooks/{provider}"},
-		"InsertWebhookEvents": {"commit together", "POST /webhooks/{provider}"},
-		"ClaimWebhookJob":     {"webhooks.attempt", "POST /webhooks/{provider}"},
+		"POST":                         {"webhooks.forward", "POST /webhooks/{provider}"},
+		"InsertWebhookForwardedEvents": {"commit together", "POST /webhooks/{provider}"},
 	} {
 		s := named(spans, name)
 		if s == nil || !slices.Equal(ancestors(s)[1:], want) {
@@ -147,7 +147,7 @@ func TestOneTraceSpansADeliveryFromItsRequestToItsTarget(t *testing.T) {
 	if len(sent) != 4 || sent[1] != trace || spans[sent[2]] == nil || spans[sent[2]].Name != "POST" || header.Get("Tracestate") != "vendor=state" {
 		t.Errorf("the target got %q %q", header.Get("Traceparent"), header.Get("Tracestate"))
 	}
-	for _, private := range []string{"in-the-query", "203.0.113.77", "agent-of-the-client", "evt_private_1", "a-path-with-a-key", paymentSecret, "insert into"} {
+	for _, private := range []string{"in-the-query", "203.0.113.77", "agent-of-the-client", "evt_private_1", "a-path-with-a-key", outside.PaymentSecret, "insert into"} {
 		if strings.Contains(raw, private) {
 			t.Errorf("%q is in the traces", private)
 		}
@@ -173,11 +173,12 @@ func TestOneTraceSpansADeliveryFromItsRequestToItsTarget(t *testing.T) {
 }
 
 // Abuse case 58.
-func TestMetricsAreOffUntilAnAddressOrATokenIsSet(t *testing.T) {
+// Abuse case 58.
+func TestCase58MetricsAreOffUntilAnAddressOrATokenIsSet(t *testing.T) {
 	t.Parallel()
 	urls := dbtest.NewURL(t)
 	const token = "a token of metrics"
-	status := func(url string, header ...string) int { return do(t, "GET", url, "", header...).status }
+	status := func(url string, header ...string) int { return outside.Do(t, "GET", url, "", header...).Status }
 	bearer := []string{"Authorization", "Bearer " + token}
 	p := startServe(t, urls.App)
 	for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/vars"} {
@@ -193,17 +194,17 @@ func TestMetricsAreOffUntilAnAddressOrATokenIsSet(t *testing.T) {
 	p.stop(t)
 	p = startServe(t, urls.App, "WAYPOST_METRICS_ADDR=127.0.0.1:0")
 	own := metricsURL(t, p)
-	do(t, "GET", p.url+"/nothing/1", "")
-	a := do(t, "GET", own, "")
+	outside.Do(t, "GET", p.url+"/nothing/1", "")
+	a := outside.Do(t, "GET", own, "")
 	for _, want := range []string{`waypost_http_requests_total{method="GET",route="(no route)",status="4xx"} 1`, `waypost_waiting{what="webhooks"} 0`, `waypost_jobs{queue="default",state="available"}`, `waypost_database_connections_max{area="requests"}`, "go_goroutines"} {
-		if !strings.Contains(string(a.body), want) {
-			t.Errorf("no %s in\n%s", want, a.body)
+		if !strings.Contains(string(a.Body), want) {
+			t.Errorf("no %s in\n%s", want, a.Body)
 		}
 	}
-	if strings.Contains(string(a.body), "/nothing") {
+	if strings.Contains(string(a.Body), "/nothing") {
 		t.Error("a path is a label")
 	}
-	if a, b, c := status(p.url+"/metrics"), status(strings.TrimSuffix(own, "/metrics")+"/healthz"), do(t, "POST", own, "").status; a != 404 || b != 404 || c != 404 {
+	if a, b, c := status(p.url+"/metrics"), status(strings.TrimSuffix(own, "/metrics")+"/healthz"), outside.Do(t, "POST", own, "").Status; a != 404 || b != 404 || c != 404 {
 		t.Errorf("with an address: %d, %d, %d", a, b, c)
 	}
 	p.stop(t)
@@ -233,10 +234,10 @@ func TestThePageOnObservabilityShowsWhatAnyProcessMeasured(t *testing.T) {
 	p := startServe(t, urls.App)
 	admin(t, p, urls.App)
 	v := &visitor{t: t, url: p.url}
-	v.want(v.signIn("root@example.com", adminPassword), 303, "/admin")
+	v.want(v.signIn("root@example.com", outside.Password), 303, "/admin")
 	v.want(v.ask("GET", "/admin/observability", ""), 200, "Nothing was measured in this time")
-	do(t, "GET", p.url+"/nothing/<script>", "")
-	do(t, "GET", p.url+"/webhooks/payment", "", "X-Request-Id", "slow.1")
+	outside.Do(t, "GET", p.url+"/nothing/<script>", "")
+	outside.Do(t, "GET", p.url+"/webhooks/payment", "", "X-Request-Id", "slow.1")
 	p.stop(t) // which stores what it measured
 
 	p = startServe(t, urls.App)
@@ -247,7 +248,7 @@ func TestThePageOnObservabilityShowsWhatAnyProcessMeasured(t *testing.T) {
 	for _, want := range []string{"GET (no route)", "GET /admin/observability", "POST /admin/sign-in", "slow.1", "Job queues", "deliveries", "readiness", `aria-sort="descending"`} {
 		v.want(a, 200, want)
 	}
-	if strings.Contains(string(a.body), "/nothing") {
+	if strings.Contains(string(a.Body), "/nothing") {
 		t.Error("a path is shown")
 	}
 	v.want(v.ask("GET", "/admin/observability/route?method=GET&route="+url.QueryEscape("(no route)"), ""), 200, "GET (no route)")

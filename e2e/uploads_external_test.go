@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 	"github.com/waypost/waypost/internal/blob/s3test"
 )
 
@@ -28,17 +29,17 @@ func TestWrongCredentialsOfTheStorageAreSaidAtTheStartAndLeaveTheRestWorking(t *
 	p := startServe(t, url, append(s3.Environment("files"), "WAYPOST_S3_SECRET_KEY=another secret")...)
 	p.waitFor(t, "line in the log", func() bool { return strings.Contains(p.stderr.String(), "the storage of files does not work") })
 	var ready struct{ Checks map[string]string }
-	a := do(t, "GET", p.url+"/readyz", "")
-	if a.into(t, &ready); a.status != http.StatusOK || ready.Checks["storage"] != "failed" {
-		t.Errorf("%d %s", a.status, a.body)
+	a := outside.Do(t, "GET", p.url+"/readyz", "")
+	if a.Into(t, &ready); a.Status != http.StatusOK || ready.Checks["storage"] != "failed" {
+		t.Errorf("%d %s", a.Status, a.Body)
 	}
 	token := admin(t, p, url)
-	body, header := form("text/plain", "Notes")
-	a = do(t, "POST", p.url+"/api/uploads", string(body), append(header, "Authorization", "Bearer "+token)...)
-	if a.status != http.StatusServiceUnavailable || a.errorCode() != "storage_unavailable" {
-		t.Errorf("%d %s", a.status, a.body)
+	body, header := outside.Form("text/plain", "Notes")
+	a = outside.Do(t, "POST", p.url+"/api/uploads", string(body), append(header, "Authorization", "Bearer "+token)...)
+	if a.Status != http.StatusServiceUnavailable || a.ErrorCode() != "storage_unavailable" {
+		t.Errorf("%d %s", a.Status, a.Body)
 	}
-	if a := do(t, "GET", p.url+"/api/uploads", "", "Authorization", "Bearer "+token); a.status != http.StatusOK {
-		t.Errorf("the list: %d %s", a.status, a.body)
+	if a := outside.Do(t, "GET", p.url+"/api/uploads", "", "Authorization", "Bearer "+token); a.Status != http.StatusOK {
+		t.Errorf("the list: %d %s", a.Status, a.Body)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/db/embedded"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 // senders upload files to whichever process answers, and keep what was answered 201.
@@ -46,8 +47,8 @@ func (s *senders) send() {
 	url := s.url
 	s.mu.Unlock()
 	content := bytes.Repeat([]byte(fmt.Sprintf("%d notes on the engine. ", rand.Uint64())), 1+rand.N(8000))
-	body, header := form("text/plain", string(content))
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	body, header := outside.Form("text/plain", string(content))
+	ctx, cancel := context.WithTimeout(context.Background(), outside.Patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/api/uploads", bytes.NewReader(body))
 	if err != nil {
@@ -127,7 +128,7 @@ func crashDatabase(t *testing.T, url string) {
 // awaitDatabase connects to a server that may still recover from a crash.
 func awaitDatabase(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), outside.Patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)
 	for err != nil && ctx.Err() == nil {
@@ -138,24 +139,6 @@ func awaitDatabase(t *testing.T, url string) *pgx.Conn {
 		t.Fatal(err)
 	}
 	return conn
-}
-
-// storedFiles are the objects in a directory, by their keys.
-func storedFiles(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	found := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == "owner" || strings.Contains(path, ".sgwtmp") { // the gateway's own
-			return err
-		}
-		key, err := filepath.Rel(dir, path)
-		found[filepath.ToSlash(key)] = path
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
 }
 
 func TestEveryUploadThatWasAnsweredIsReadableThoughServiceAndDatabaseAreKilled(t *testing.T) {
@@ -211,12 +194,12 @@ func uploadsSurvive(t *testing.T, dir string, env []string, killStorage func()) 
 	if len(s.answered) < 10 || len(files) != len(ready) {
 		t.Errorf("%d were answered, %d are ready, %d are stored", len(s.answered), len(ready), len(files))
 	}
-	token := signIn(t, p, "root@example.com", adminPassword)
+	token := signIn(t, p, "root@example.com", outside.Password)
 	for id, r := range ready {
-		a := do(t, "GET", p.url+"/api/uploads/"+id+"/content", "", "Authorization", "Bearer "+token)
-		sum := sha256.Sum256(a.body)
-		if got := hex.EncodeToString(sum[:]); a.status != http.StatusOK || got != r.checksum {
-			t.Errorf("upload %s: %d, %d bytes with the checksum %s, want %s", id, a.status, len(a.body), got, r.checksum)
+		a := outside.Do(t, "GET", p.url+"/api/uploads/"+id+"/content", "", "Authorization", "Bearer "+token)
+		sum := sha256.Sum256(a.Body)
+		if got := hex.EncodeToString(sum[:]); a.Status != http.StatusOK || got != r.checksum {
+			t.Errorf("upload %s: %d, %d bytes with the checksum %s, want %s", id, a.Status, len(a.Body), got, r.checksum)
 		}
 		if files[r.key] == "" {
 			t.Errorf("upload %s: no file %s", id, r.key)
@@ -272,4 +255,22 @@ func age(t *testing.T, server *embedded.Server, dir string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// storedFiles are the objects in a directory, by their keys.
+func storedFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == "owner" || strings.Contains(path, ".sgwtmp") { // the gateway's own
+			return err
+		}
+		key, err := filepath.Rel(dir, path)
+		found[filepath.ToSlash(key)] = path
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
@@ -44,7 +45,7 @@ func target(t *testing.T, status *atomic.Int64) (string, <-chan delivered) {
 // next waits for the next request that passes want.
 func next(t *testing.T, got <-chan delivered, path string) delivered {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(outside.Patience)
 	for {
 		select {
 		case d := <-got:
@@ -118,16 +119,16 @@ func TestAProviderOfTheFileWorksFromTheCommandLineToTheTarget(t *testing.T) {
 		t.Errorf("alert %s, %v", alert.body, err)
 	}
 
-	wantError(t, do(t, "POST", p.url+"/webhooks/acme", `{}`), 401, "invalid_signature")
-	wantError(t, do(t, "GET", p.url+"/metrics", ""), 401, "unauthenticated")
-	wantError(t, do(t, "GET", p.url+"/metrics", "", "Authorization", "Bearer "+token), 401, "unauthenticated")
-	a := do(t, "GET", p.url+"/metrics", "", "Authorization", "Bearer a token of metrics")
+	wantError(t, outside.Do(t, "POST", p.url+"/webhooks/acme", `{}`), 401, "invalid_signature")
+	wantError(t, outside.Do(t, "GET", p.url+"/metrics", ""), 401, "unauthenticated")
+	wantError(t, outside.Do(t, "GET", p.url+"/metrics", "", "Authorization", "Bearer "+token), 401, "unauthenticated")
+	a := outside.Do(t, "GET", p.url+"/metrics", "", "Authorization", "Bearer a token of metrics")
 	for _, line := range []string{
 		`waypost_webhook_received_total{provider="acme"} 4`, `waypost_webhook_rejected_total{provider="acme",reason="signature_missing"} 1`,
 		`waypost_webhook_failure_streak{provider="acme"} 2`, `waypost_webhook_failure_streak{provider="payment"} 0`,
 	} {
-		if a.status != 200 || !strings.Contains(string(a.body), line+"\n") {
-			t.Errorf("%d, no %s in the metrics", a.status, line)
+		if a.Status != 200 || !strings.Contains(string(a.Body), line+"\n") {
+			t.Errorf("%d, no %s in the metrics", a.Status, line)
 		}
 	}
 	var list struct {
@@ -136,7 +137,7 @@ func TestAProviderOfTheFileWorksFromTheCommandLineToTheTarget(t *testing.T) {
 			SecretSet bool `json:"secret_set"`
 		}
 	}
-	do(t, "GET", p.url+"/api/admin/webhooks/providers", "", "Authorization", "Bearer "+token).into(t, &list)
+	outside.Do(t, "GET", p.url+"/api/admin/webhooks/providers", "", "Authorization", "Bearer "+token).Into(t, &list)
 	if text := fmt.Sprint(list.Data); text != "[{acme true} {codehost true} {modern true} {payment true}]" {
 		t.Errorf("providers %s", text)
 	}
@@ -145,7 +146,7 @@ func TestAProviderOfTheFileWorksFromTheCommandLineToTheTarget(t *testing.T) {
 func TestWithoutATokenThereAreNoMetrics(t *testing.T) {
 	t.Parallel()
 	p, _ := serve(t)
-	wantError(t, do(t, "GET", p.url+"/metrics", "", "Authorization", "Bearer "), 404, "not_found")
+	wantError(t, outside.Do(t, "GET", p.url+"/metrics", "", "Authorization", "Bearer "), 404, "not_found")
 }
 
 func TestAFaultyFileStopsTheStartAndIsNamed(t *testing.T) {
@@ -170,6 +171,35 @@ func TestAFaultyFileStopsTheStartAndIsNamed(t *testing.T) {
 		code, _, errOut := command(t, []string{"WAYPOST_CONFIG=" + file}, "", "webhook", "send", "--url", "http://127.0.0.1:1", "--provider", "payment", "--type", "x")
 		if code == 0 || !strings.Contains(errOut, want) {
 			t.Errorf("exit %d, %q, want %s", code, errOut, want)
+		}
+	}
+}
+
+func TestTheConfigurationFileIsCheckedFromTheCommandLine(t *testing.T) {
+	t.Parallel()
+	file := func(text string) string {
+		path := filepath.Join(dbtest.TempDir(t), "waypost.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := file("webhooks:\n  providers:\n    - {name: forge, secret_env: FORGE_SECRET, preset: github}\n    - {name: chat, secret_env: CHAT_SECRET, preset: slack}\n")
+	code, out, errOut := command(t, []string{"FORGE_SECRET=hunter2"}, "", "webhook", "check", "--config", good)
+	for _, want := range []string{
+		"forge     github  hmac              headers    -          FORGE_SECRET",
+		"chat      slack   hmac              json       POST       CHAT_SECRET",
+		"CHAT_SECRET: it is not set, so every delivery is refused",
+	} {
+		if code != 0 || !strings.Contains(out, want) || strings.Contains(out, "hunter2") {
+			t.Errorf("exit %d, %s: the output has no %q:\n%s", code, errOut, want, out)
+		}
+	}
+	bad := file("webhooks:\n  providers:\n    - {name: forge, secret_env: FORGE_SECRET, preset: gihub}\n    - {nam: x}\nai: {limits: {rps: 1}}\n")
+	code, out, errOut = command(t, nil, "", "webhook", "check", "--config", bad)
+	for _, want := range []string{`waypost.yaml:4: webhooks.providers[1]: unknown member "nam"; did you mean name?`, `waypost.yaml:5: ai.limits: unknown member "rps"; did you mean rpm?`} {
+		if code != 1 || !strings.Contains(errOut, want) {
+			t.Errorf("exit %d, %s%s: nothing like %q", code, out, errOut, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 // Two instances share a database, and one of them has no handler. Then the other is
@@ -28,16 +29,16 @@ func TestEventsWaitForAnInstanceThatHasTheirHandler(t *testing.T) {
 	databaseURL := dbtest.NewURL(t).App
 	without := startServe(t, databaseURL)
 	with := func() *process {
-		return startServe(t, databaseURL, "WAYPOST_CONFIG="+file, "PAYMENT_WEBHOOK_SECRET="+paymentSecret, "FORWARD_SECRET="+key)
+		return startServe(t, databaseURL, "WAYPOST_CONFIG="+file, "PAYMENT_WEBHOOK_SECRET="+outside.PaymentSecret, "FORWARD_SECRET="+key)
 	}
 	token := admin(t, without, databaseURL)
 	deliver := func(p *process, i int) string {
 		t.Helper()
 		body := fmt.Sprintf(`{"id":"evt_%d","type":"order.paid"}`, i)
-		a := do(t, "POST", p.url+"/webhooks/payment", body, "Payment-Signature", paymentSignature(paymentSecret, body))
-		var r receipt
-		if a.into(t, &r); a.status != 200 || r.Status != "pending" {
-			t.Fatalf("%d %s", a.status, a.body)
+		a := outside.Do(t, "POST", p.url+"/webhooks/payment", body, "Payment-Signature", outside.PaymentSignature(outside.PaymentSecret, body))
+		var r outside.Receipt
+		if a.Into(t, &r); a.Status != 200 || r.Status != "pending" {
+			t.Fatalf("%d %s", a.Status, a.Body)
 		}
 		return r.ID
 	}
@@ -73,13 +74,13 @@ func TestEventsWaitForAnInstanceThatHasTheirHandler(t *testing.T) {
 		}
 	}
 	without.waitFor(t, "a replay", func() bool { // the attempt's outcome may be under way
-		a := do(t, "POST", without.url+"/api/admin/webhooks/"+waiting+"/replay", "", "Authorization", "Bearer "+token)
-		if a.status == 409 {
+		a := outside.Do(t, "POST", without.url+"/api/admin/webhooks/"+waiting+"/replay", "", "Authorization", "Bearer "+token)
+		if a.Status == 409 {
 			return false
 		}
-		a.into(t, &replayed)
-		if a.status != 200 || replayed.Data.Status != "pending" || replayed.Data.RetryCount != 1 {
-			t.Errorf("%d %s", a.status, a.body)
+		a.Into(t, &replayed)
+		if a.Status != 200 || replayed.Data.Status != "pending" || replayed.Data.RetryCount != 1 {
+			t.Errorf("%d %s", a.Status, a.Body)
 		}
 		return true
 	})
@@ -88,12 +89,4 @@ func TestEventsWaitForAnInstanceThatHasTheirHandler(t *testing.T) {
 		t.Errorf("forwarded %s, not %s", d.header.Get("Webhook-Id"), waiting)
 	}
 	second.waitFor(t, "its outcome", func() bool { return countEvents(t, second, token, "processed") == events+1 })
-}
-
-// countEvents is the number of events in a state.
-func countEvents(t *testing.T, p *process, token, status string) int {
-	t.Helper()
-	var list struct{ Meta struct{ Total int } }
-	do(t, "GET", p.url+"/api/admin/webhooks?limit=1&total=true&status="+status, "", "Authorization", "Bearer "+token).into(t, &list)
-	return list.Meta.Total
 }

@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 // Case 30 of the adversarial catalogue: a sender that holds a connection with half
 // a header, or half a body, is let go, and nothing is stored.
 func TestCase30ASlowSenderIsLetGo(t *testing.T) {
 	t.Parallel()
-	p, databaseURL := serve(t, "PAYMENT_WEBHOOK_SECRET="+paymentSecret)
+	p, databaseURL := serve(t, "PAYMENT_WEBHOOK_SECRET="+outside.PaymentSecret)
 	t.Run("senders", func(t *testing.T) {
 		for name, c := range map[string]struct{ text, want string }{
 			"half a header": {"POST /webhooks/payment HTTP/1.1\r\nHost: x\r\nPayment-Sig", ""},
@@ -25,7 +27,7 @@ func TestCase30ASlowSenderIsLetGo(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer func() { _ = conn.Close() }()
-				if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+				if err := conn.SetDeadline(time.Now().Add(outside.Patience)); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := io.WriteString(conn, c.text); err != nil {
@@ -39,8 +41,8 @@ func TestCase30ASlowSenderIsLetGo(t *testing.T) {
 		}
 	})
 	token := admin(t, p, databaseURL)
-	a := do(t, "GET", p.url+"/api/admin/webhooks?total=true", "", "Authorization", "Bearer "+token)
-	if !bytesContain(a.body, `"total":0`) {
-		t.Errorf("stored: %s", a.body)
+	a := outside.Do(t, "GET", p.url+"/api/admin/webhooks?total=true", "", "Authorization", "Bearer "+token)
+	if !bytesContain(a.Body, `"total":0`) {
+		t.Errorf("stored: %s", a.Body)
 	}
 }

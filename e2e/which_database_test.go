@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/e2e/outside"
 )
 
 func TestACommandWorksOnOneDatabaseThatItNames(t *testing.T) {
@@ -32,7 +33,7 @@ func TestACommandWorksOnOneDatabaseThatItNames(t *testing.T) {
 		{"neither, for migrate", nil, "migrate up", 1, []string{"DATABASE_URL", "--data-dir", "waypost dev"}},
 		{"a directory without one", nil, "site list --data-dir here", 1, []string{"here", "waypost dev --data-dir here"}},
 		{"DATABASE_URL", []string{"DATABASE_URL=" + withPassword}, "site list", 0, []string{"Database: test_", "as waypost_app (DATABASE_URL)"}},
-		{"DATABASE_URL, for migrate", []string{"DATABASE_URL=" + withPassword, "WAYPOST_DATABASE_OWNER_URL=" + urls.Owner}, "migrate up", 0, []string{"Database: test_"}},
+		{"DATABASE_URL, for migrate", []string{"DATABASE_URL=" + withPassword, "WAYPOST_DATABASE_OWNER_URL=" + urls.Owner}, "migrate up", 0, []string{"Database: test_", "as waypost_owner (WAYPOST_DATABASE_OWNER_URL)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +92,7 @@ func TestDevWritesNothingIntoADatabaseOfOthers(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*testing.T, dbtest.URLs){
 		"an account": func(t *testing.T, urls dbtest.URLs) {
-			code, _, errOut := command(t, []string{"DATABASE_URL=" + urls.App}, adminPassword+"\n",
+			code, _, errOut := command(t, []string{"DATABASE_URL=" + urls.App}, outside.Password+"\n",
 				"user", "create", "--email", "root@example.com", "--first-name", "Ro", "--last-name", "Ot", "--role", "admin")
 			if code != 0 {
 				t.Fatal(errOut)
@@ -129,7 +130,7 @@ func TestDevWritesNothingIntoADatabaseOfOthers(t *testing.T) {
 func devRefuses(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	p := start(t, env, args...)
-	if !within(patience, func() bool {
+	if !within(outside.Patience, func() bool {
 		select {
 		case <-p.exited:
 			return true

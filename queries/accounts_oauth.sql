@@ -17,6 +17,11 @@ values (@code_sha256, @code_challenge, @provider, @subject, @email, @email_verif
 delete from oauth_codes where code_sha256 = @code_sha256 and code_challenge = @code_challenge and expires_at > @now
 returning *;
 
+-- name: HasAccountFor :one
+-- Whether an identity is linked, or an account has its address.
+select (exists (select from identities where provider = @provider and subject = @subject)
+    or exists (select from users where email_key = @email_key))::bool as known;
+
 -- name: DeleteStaleOAuthFlows :execrows
 delete from oauth_flows where expires_at <= $1;
 

@@ -1,8 +1,8 @@
 -- Sites and their keys.
 
 -- name: InsertSite :one
-insert into sites (id, name, domain, timezone, site_key, import_secret, created_at, updated_at)
-values (@id, @name, @domain, @timezone, @site_key, @import_secret, @created_at, @created_at)
+insert into sites (id, name, domain, timezone, site_key, retention_months, created_at, updated_at)
+values (@id, @name, @domain, @timezone, @site_key, @retention_months, @created_at, @created_at)
 returning *;
 
 -- name: ListSites :many
@@ -24,7 +24,7 @@ select * from sites where id = @id and deleted_at is null
 for update;
 
 -- name: UpdateSite :one
-update sites set name = @name, domain = @domain, timezone = @timezone,
+update sites set name = @name, domain = @domain, timezone = @timezone, retention_months = @retention_months,
     has_zone_history = has_zone_history or @zone_changed, updated_at = @now
 where id = @id
 returning *;
@@ -40,13 +40,6 @@ on conflict (site_id, effective_from) do nothing;
 -- name: UpsertSiteZone :exec
 insert into site_zones (site_id, effective_from, timezone) values (@site_id, @effective_from, @timezone)
 on conflict (site_id, effective_from) do update set timezone = excluded.timezone;
-
--- name: FindSiteImportSecret :one
-select import_secret from sites where id = @id and deleted_at is null;
-
--- name: ClearSiteImportSecret :one
-update sites set import_secret = null, updated_at = @now where id = @id and deleted_at is null
-returning id;
 
 -- name: InsertSiteAPIKey :one
 -- InsertSiteAPIKey returns no row when there is no such site.

@@ -2,9 +2,9 @@
 
 -- name: ClaimReportedEvents :many
 -- ClaimReportedEvents returns the digests that were new. In key order, so that
--- two batches never wait for each other in a circle.
-insert into reported_events (site_id, event_digest)
-select @site_id, d.digest
+-- two batches never wait for each other in a circle. Import 0 is none.
+insert into reported_events (site_id, event_digest, added_by, claimed_on)
+select @site_id, d.digest, nullif(@import_run::bigint, 0), @claimed_on::date
 from (select unnest(@digests::bytea[]) as digest) d
 order by d.digest
 on conflict (site_id, event_digest) do nothing

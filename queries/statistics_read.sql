@@ -35,69 +35,10 @@ cross join lateral (
 ) t
 order by span.ordinal;
 
--- name: RankSessionLabels :many
--- Labels of the sessions that start inside the spans, for several dimensions. Of
--- each span and dimension the first @label_cap labels keep their name; the rest,
--- and any label that is literally (other), become one row.
-select ranked.dimension::text as dimension, ranked.label::text as label,
-       ranked.visitors::bigint as visitors, ranked.pageviews::bigint as pageviews
-from (
-    select d.dimension, of_span.label, sum(of_span.visitors) as visitors, sum(of_span.pageviews) as pageviews,
-           row_number() over (
-               partition by d.dimension
-               order by of_span.label = '(other)', sum(of_span.visitors) desc, sum(of_span.pageviews) desc, of_span.label
-           ) as rank
-    from (select unnest(@dimensions::text[]) as dimension) d
-    cross join (select unnest(@starts::timestamptz[]) as starts_at, unnest(@ends::timestamptz[]) as ends_at) span
-    cross join lateral (
-        select case when r.rank > @label_cap::int or r.label = '(other)' then '(other)' else r.label end as label,
-               count(distinct r.visitor) as visitors,
-               sum(r.pageviews) as pageviews
-        from (
-            select t.label, t.visitor, t.pageviews, dense_rank() over (
-                       order by t.label = '(other)', t.label_visitors desc, t.label_pageviews desc, t.label
-                   ) as rank
-            from (
-                select v.label, v.visitor, v.pageviews,
-                       count(*) over (partition by v.label) as label_visitors,
-                       sum(v.pageviews) over (partition by v.label) as label_pageviews
-                from (
-                    select l.label, l.visitor, sum(l.pageviews) as pageviews
-                    from (
-                        select case d.dimension
-                                   when 'entry' then s.entry_path
-                                   when 'exit' then s.exit_path
-                                   when 'source' then s.source
-                                   when 'utm_source' then s.utm_source
-                                   when 'utm_medium' then s.utm_medium
-                                   when 'utm_campaign' then s.utm_campaign
-                                   when 'utm_term' then s.utm_term
-                                   when 'utm_content' then s.utm_content
-                                   when 'country' then s.country
-                                   when 'device' then s.device
-                                   when 'browser' then s.browser
-                                   when 'os' then s.os
-                               end collate "C" as label,
-                               s.visitor,
-                               case when d.dimension in ('entry', 'exit') then 1 else s.pageviews end as pageviews
-                        from sessions s
-                        where s.site_id = @site_id and s.started_at >= span.starts_at and s.started_at < span.ends_at
-                    ) l
-                    where l.label <> ''
-                    group by l.label, l.visitor
-                ) v
-            ) t
-        ) r
-        group by 1
-    ) of_span
-    group by d.dimension, of_span.label
-) ranked
-where ranked.rank <= @max_rows::int
-order by ranked.dimension, ranked.rank;
-
 -- name: RankPages :many
 -- Pages viewed inside the spans: as RankSessionLabels, but pageviews first.
-select of_span.label::text as label, sum(of_span.visitors)::bigint as visitors, sum(of_span.pageviews)::bigint as pageviews
+select of_span.label::text as label, sum(of_span.visitors)::bigint as visitors, sum(of_span.pageviews)::bigint as pageviews,
+       count(*) over () as total
 from (select unnest(@starts::timestamptz[]) as starts_at, unnest(@ends::timestamptz[]) as ends_at) span
 cross join lateral (
     select case when r.rank > @label_cap::int or r.label = '(other)' then '(other)' else r.label end as label,
@@ -127,28 +68,62 @@ order by of_span.label = '(other)', sum(of_span.pageviews) desc, sum(of_span.vis
 limit @max_rows::int;
 
 -- name: CountCustomEvents :many
--- Custom events inside the spans, by name.
-select of_span.name::text as name, sum(of_span.count)::bigint as count, sum(of_span.visitors)::bigint as visitors
+-- Custom events inside the spans, by name: of each span the first @name_cap names, and the
+-- rest as RankSessionLabels.
+select of_span.name::text as name, sum(of_span.count)::bigint as count, sum(of_span.visitors)::bigint as visitors, count(*) over () as total
 from (select unnest(@starts::timestamptz[]) as starts_at, unnest(@ends::timestamptz[]) as ends_at) span
 cross join lateral (
-    select e.name collate "C" as name, count(*) as count, count(distinct e.visitor) as visitors
-    from events e
-    where e.site_id = @site_id and e.occurred_at >= span.starts_at and e.occurred_at < span.ends_at and e.name is not null
-    group by e.name collate "C"
+    select case when r.rank > @name_cap::int or r.name = '(other)' then '(other)' else r.name end as name,
+           sum(r.own) as count, count(distinct r.visitor) as visitors
+    from (
+        select t.name, t.visitor, t.own, dense_rank() over (order by t.name = '(other)', t.name_count desc, t.name) as rank
+        from (
+            select v.name, v.visitor, v.own, sum(v.own) over (partition by v.name) as name_count
+            from (
+                select e.name collate "C" as name, e.visitor, count(*) as own
+                from events e
+                where e.site_id = @site_id and e.occurred_at >= span.starts_at and e.occurred_at < span.ends_at and e.name is not null
+                group by 1, e.visitor
+            ) v
+        ) t
+    ) r
+    group by 1
 ) of_span
 group by of_span.name
-order by sum(of_span.count) desc, of_span.name
+order by of_span.name = '(other)', sum(of_span.count) desc, of_span.name
 limit @max_rows::int;
 
 -- name: CountEventProps :many
--- Properties of one custom event inside the spans.
-select p.key::text as key, p.value::text as value, count(*) as count
-from (
-    select unnest(@starts::timestamptz[]) as starts_at, unnest(@ends::timestamptz[]) as ends_at
-) span
-join events e on e.site_id = @site_id and e.occurred_at >= span.starts_at and e.occurred_at < span.ends_at
-cross join lateral jsonb_each_text(e.props) p (key, value)
-where e.name = @name::text
-group by p.key, p.value
-order by count(*) desc, p.key collate "C", p.value collate "C"
+-- Properties of one custom event inside the spans: of each span the first @key_cap keys,
+-- and of each of these the first @value_cap values; the rest reads (other).
+select r.key::text as key, r.value::text as value, sum(r.count)::bigint as count, count(*) over () as total
+from (select unnest(@starts::timestamptz[]) as starts_at, unnest(@ends::timestamptz[]) as ends_at) span
+cross join lateral (
+    select case when k.key_rank > @key_cap::int then '(other)' else k.key end as key,
+           case when k.key_rank > @key_cap::int or k.value_rank > @value_cap::int then '(other)' else k.value end as value, k.count
+    from (
+        select c.key, c.value, c.count, dense_rank() over (order by c.key_count desc, c.key) as key_rank,
+               row_number() over (partition by c.key order by c.count desc, c.value) as value_rank
+        from (
+            select p.key collate "C" as key, p.value collate "C" as value, count(*) as count, sum(count(*)) over (partition by p.key collate "C") as key_count
+            from events e
+            cross join lateral jsonb_each_text(e.props) p (key, value)
+            where e.site_id = @site_id and e.occurred_at >= span.starts_at and e.occurred_at < span.ends_at and e.name = @name::text
+            group by 1, 2
+        ) c
+    ) k
+) r
+group by r.key, r.value
+order by sum(r.count) desc, r.key, r.value
 limit @max_rows::int;
+
+-- name: FindFirstEvent :one
+-- When the first event of a site happened that is known of: rollups outlive events, and
+-- events come before rollups.
+select min(f.at)::timestamptz as first_at
+from (
+    (select r.first_at as at from rollup_days r where r.site_id = @site_id order by r.day limit 1)
+    union all
+    (select e.occurred_at from events e where e.site_id = @site_id order by e.occurred_at limit 1)
+) f
+having count(*) > 0;

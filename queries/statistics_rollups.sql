@@ -5,7 +5,7 @@
 -- ListRollupDays returns the calendar's stored days around a window, with their
 -- rollups where there are any, and whether visitors of an open day are yet to be
 -- folded into them.
-select d.day, d.starts_at, d.ends_at, d.state, r.first_at, r.last_at,
+select d.day, d.starts_at, d.ends_at, d.state, d.packed, d.trimmed, r.first_at, r.last_at,
        coalesce(r.pageviews, 0)::bigint as pageviews, coalesce(r.visitors, 0)::bigint as visitors,
        coalesce(r.sessions, 0)::bigint as sessions, coalesce(r.bounces, 0)::bigint as bounces,
        coalesce(r.duration_us, 0)::bigint as duration_us,
@@ -31,7 +31,7 @@ where site_id = @site_id and first_day between @first_day and @last_day;
 select id, label, value from rollup_labels where site_id = @site_id and id = any (@ids::bigint[]);
 
 -- name: FindRollupLabels :many
-select id, digest from rollup_labels where site_id = @site_id and digest = any (@digests::bytea[]);
+select id, digest, open_day from rollup_labels where site_id = @site_id and digest = any (@digests::bytea[]);
 
 -- name: ListStaleVisitors :many
 select visitor from session_heads
@@ -39,28 +39,43 @@ where site_id = @site_id and day = @day and stale
 limit @max_rows;
 
 -- name: ListSessionEvents :many
--- ListSessionEvents returns the events of some sessions of a day.
-select visitor, occurred_at, path, name, props
+-- ListSessionEvents returns the events of some sessions of a day, in no order.
+select visitor, session_id, occurred_at, id, path, hostname, name, props
 from events
 where site_id = @site_id and day = @day and session_id = any (@sessions::bigint[])
   and occurred_at >= @starts_at and occurred_at < @ends_at;
 
--- name: ListDaySessions :many
--- ListDaySessions returns all sessions of some visitors of a day.
-select * from sessions
-where site_id = @site_id and day = @day and visitor = any (@visitors::bigint[]);
+-- name: ListDayVisitors :many
+select distinct visitor from sessions
+where site_id = @site_id and day = @day and visitor > @after
+order by visitor
+limit @max_rows;
 
 -- name: ListVisitorPortions :many
 select visitor, portion from rollup_visitors
 where site_id = @site_id and day = @day and visitor = any (@visitors::bigint[]);
 
 -- name: ListDayProps :many
--- ListDayProps counts the properties of all custom events of a stretch of a day.
-select e.name::text as name, p.key::text as key, p.value::text as value, count(*) as count
-from events e
-cross join lateral jsonb_each_text(e.props) p (key, value)
-where e.site_id = @site_id and e.occurred_at >= @starts_at and e.occurred_at < @ends_at and e.name is not null
-group by e.name, p.key, p.value;
+-- ListDayProps counts the properties of some custom events of a stretch of a day, with the
+-- caps of CountEventProps for each of them.
+select r.name::text as name, r.key::text as key, r.value::text as value, sum(r.count)::bigint as count
+from (
+    select k.name, case when k.key_rank > @key_cap::int then '(other)' else k.key end as key,
+           case when k.key_rank > @key_cap::int or k.value_rank > @value_cap::int then '(other)' else k.value end as value, k.count
+    from (
+        select c.name, c.key, c.value, c.count, dense_rank() over (partition by c.name order by c.key_count desc, c.key) as key_rank,
+               row_number() over (partition by c.name, c.key order by c.count desc, c.value) as value_rank
+        from (
+            select e.name, p.key collate "C" as key, p.value collate "C" as value, count(*) as count,
+                   sum(count(*)) over (partition by e.name, p.key collate "C") as key_count
+            from events e
+            cross join lateral jsonb_each_text(e.props) p (key, value)
+            where e.site_id = @site_id and e.occurred_at >= @starts_at and e.occurred_at < @ends_at and e.name = any (@names::text[])
+            group by 1, 2, 3
+        ) c
+    ) k
+) r
+group by r.name, r.key, r.value;
 
 -- name: FindDayExtent :one
 select min(occurred_at)::timestamptz as first_at, max(occurred_at)::timestamptz as last_at
@@ -86,18 +101,44 @@ select last_label from rollup_sites where site_id = @site_id;
 update rollup_sites set last_label = @last_label where site_id = @site_id;
 
 -- name: InsertRollupLabels :exec
-insert into rollup_labels (site_id, id, digest, label, value)
-select @site_id, n.id, n.digest, n.label, n.value
+insert into rollup_labels (site_id, id, digest, label, value, open_day)
+select @site_id, n.id, n.digest, n.label, n.value, sqlc.narg('open_day')
 from (
     select unnest(@ids::bigint[]) as id, unnest(@digests::bytea[]) as digest,
            unnest(@labels::text[]) as label, unnest(@values::text[]) as value
 ) n;
 
+-- name: SetLabelsOpenDay :exec
+update rollup_labels set open_day = sqlc.narg('open_day') where site_id = @site_id and id = any (@ids::bigint[]);
+
+-- name: DeleteOpenLabels :exec
+-- DeleteOpenLabels removes the labels that came with days that are all sealed, and that
+-- nothing sealed has.
+delete from rollup_labels l
+where l.site_id = @site_id and l.open_day < coalesce(
+    (select min(d.day) from site_days d where d.site_id = @site_id and d.state <> 'sealed'), 'infinity'::date);
+
+-- name: FindLabelOrder :many
+-- FindLabelOrder returns the order of an open day's labels, if there is one.
+select counts from rollup_counts
+where site_id = @site_id and dimension = @dimension and part = -1 and level = 0 and first_day = @day;
+
 -- name: LockSiteDay :one
 -- LockSiteDay waits for all who write into the day.
-select day, starts_at, ends_at, state from site_days
+select day, starts_at, ends_at, state, packed, trimmed from site_days
 where site_id = @site_id and day = @day
 for update;
+
+-- name: ListDaysToRebuild :many
+-- ListDaysToRebuild returns the days whose events are all there.
+select day, state from site_days
+where site_id = @site_id and not trimmed
+order by day;
+
+-- name: MarkDayStale :exec
+-- MarkDayStale lets all visitors of an open day be folded anew.
+update session_heads set stale = true
+where site_id = @site_id and day = @day and not stale;
 
 -- name: FindSiteDay :one
 select day, starts_at, ends_at, state from site_days
@@ -105,7 +146,7 @@ where site_id = @site_id and day = @day;
 
 -- name: ShareSiteDays :many
 -- ShareSiteDays keeps days from being sealed until the transaction ends.
-select d.site_id, d.day, d.state
+select d.site_id, d.day, d.state, d.trimmed
 from (select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day) k
 join site_days d using (site_id, day)
 order by d.site_id, d.day
@@ -118,7 +159,7 @@ with late as (
     select d.site_id, d.day
     from (select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day) k
     join site_days d using (site_id, day)
-    where d.state = 'sealed'
+    where d.state = 'sealed' and not d.trimmed
     order by d.site_id, d.day
     for no key update of d
 )
@@ -127,13 +168,23 @@ from late
 where d.site_id = late.site_id and d.day = late.day;
 
 -- name: SetSiteDaySealed :exec
-update site_days set state = 'sealed' where site_id = @site_id and day = @day;
+update site_days set state = 'sealed', packed = true, sealed_at = @now where site_id = @site_id and day = @day;
+
+-- name: SetSiteDayPacked :exec
+update site_days set packed = true where site_id = @site_id and day = @day and state = 'sealed' and not trimmed;
 
 -- name: ListUnsealedDays :many
 -- ListUnsealedDays returns the days that are to be sealed, the longest ended first.
 select site_id, day from site_days
 where state <> 'sealed' and ends_at < @ended_before
 order by ends_at, site_id
+limit @max_rows;
+
+-- name: ListUnpackedDays :many
+-- ListUnpackedDays returns days that were sealed without columns, the newest first.
+select site_id, day from site_days
+where state = 'sealed' and not packed and not trimmed
+order by ends_at desc, site_id
 limit @max_rows;
 
 -- name: ListDaysToFold :many
@@ -190,10 +241,28 @@ from (select unnest(@dimensions::text[]) as dimension, unnest(@parts::bigint[]) 
 on conflict (site_id, dimension, part, level, first_day) do update set counts = excluded.counts;
 
 -- name: SaveVisitorPortions :exec
-insert into rollup_visitors (site_id, day, visitor, portion)
-select @site_id, @day, n.visitor, n.portion
-from (select unnest(@visitors::bigint[]) as visitor, unnest(@portions::bytea[]) as portion) n
-on conflict (site_id, day, visitor) do update set portion = excluded.portion;
+insert into rollup_visitors (site_id, day, visitor, portion, sessions)
+select @site_id, @day, n.visitor, n.portion, n.sessions
+from (select unnest(@visitors::bigint[]) as visitor, unnest(@portions::bytea[]) as portion, unnest(@sessions::bytea[]) as sessions) n
+on conflict (site_id, day, visitor) do update set portion = excluded.portion, sessions = excluded.sessions;
+
+-- name: SaveRollupColumns :exec
+insert into rollup_columns (site_id, day, block, part, packed)
+select @site_id, @day, @block, n.part, n.packed
+from (select unnest(@parts::text[]) as part, unnest(@packed::bytea[]) as packed) n;
+
+-- name: DeleteRollupColumns :exec
+delete from rollup_columns where site_id = @site_id and day = @day;
+
+-- name: FindMatchingLabels :many
+-- FindMatchingLabels returns the labels, other than properties, that are like one of the patterns.
+select id from rollup_labels where site_id = @site_id and value = '' and label like any (@patterns::text[])
+limit @max_rows;
+
+-- name: FindMatchingProps :many
+-- FindMatchingProps returns a property's pairs whose value is like one of the patterns, and not empty.
+select id from rollup_labels where site_id = @site_id and label = @key and value <> '' and value like any (@patterns::text[])
+limit @max_rows;
 
 -- name: ListBlockCounts :many
 -- ListBlockCounts returns all dimensions of the rollups of one level in a stretch.

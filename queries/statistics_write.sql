@@ -1,26 +1,47 @@
 -- The write side of site statistics. Rows come as arrays of equal length.
 
+-- name: ShareCalendar :exec
+-- ShareCalendar is for who makes site days: nobody then ends raw data before they are there.
+select pg_advisory_xact_lock_shared(hashtext('site_days'));
+
+-- name: HoldCalendar :exec
+-- HoldCalendar waits for who makes site days.
+select pg_advisory_xact_lock(hashtext('site_days'));
+
 -- name: InsertSiteDays :exec
--- InsertSiteDays makes the days that are missing; salt is empty for a day whose
--- salt is derived.
-insert into site_days (site_id, day, starts_at, ends_at, salt)
-select @site_id, d.day, d.starts_at, d.ends_at, nullif(d.salt, ''::bytea)
+-- InsertSiteDays makes the days that are missing, but none whose raw data would be gone;
+-- an empty box is for a day whose salt is over.
+insert into site_days (site_id, day, starts_at, ends_at, salt_key, salt_box)
+select @site_id, d.day, d.starts_at, d.ends_at, nullif(d.salt_key, ''), nullif(d.salt_box, ''::bytea)
 from (
-    select unnest(@days::date[]) as day, unnest(@starts::timestamptz[]) as starts_at,
-           unnest(@ends::timestamptz[]) as ends_at, unnest(@salts::bytea[]) as salt
+    select unnest(@days::date[]) as day, unnest(@starts::timestamptz[]) as starts_at, unnest(@ends::timestamptz[]) as ends_at,
+           unnest(@salt_keys::text[]) as salt_key, unnest(@salt_boxes::bytea[]) as salt_box
 ) d
+where not exists (select from site_retention r where r.site_id = @site_id and d.starts_at < r.raw_from)
 order by d.day
 on conflict (site_id, day) do nothing;
 
 -- name: ListSiteDaySalts :many
-select day, starts_at, ends_at, salt
+select day, starts_at, ends_at, trimmed, salt, salt_key, salt_box
 from site_days
 where site_id = @site_id and day between @first_day and @last_day
 order by day;
 
+-- name: ReplaceSiteDaySalt :exec
+-- ReplaceSiteDaySalt gives a day a salt in place of the one that it has, or of none.
+update site_days set salt_key = @salt_key, salt_box = @salt_box, salt = null
+where site_id = @site_id and day = @day and salt is not distinct from @former_salt and salt_box is not distinct from @former_box;
+
 -- name: ClearSiteDaySalts :execrows
-update site_days set salt = null
-where salt is not null and ends_at < @ended_before;
+update site_days set salt = null, salt_key = null, salt_box = null
+where (salt is not null or salt_box is not null) and ends_at < @ended_before;
+
+-- name: ListSaltsToSeal :many
+-- ListSaltsToSeal returns salts that are plain, or sealed under another key.
+select site_id, day, salt, salt_key, salt_box from site_days
+where salt is not null or salt_box is not null and salt_key <> @key_id
+order by site_id, day
+limit @max_rows;
 
 -- name: EnsureEventsMonth :exec
 select ensure_events_month(@instant);
@@ -35,47 +56,6 @@ from (
            unnest(@session_ids::bigint[]) as session_id, unnest(@last_ats::timestamptz[]) as last_at
 ) n
 where h.site_id = n.site_id and h.day = n.day and h.visitor = n.visitor;
-
--- name: ListVisitorSessions :many
--- ListVisitorSessions returns all sessions of some visitor days, whose heads the
--- caller has locked.
-select s.*
-from (
-    select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@visitors::bigint[]) as visitor
-) k
-join sessions s using (site_id, day, visitor)
-order by s.site_id, s.day, s.visitor, s.started_at;
-
--- name: SaveSessions :exec
--- SaveSessions writes whole sessions, new ones and such as a late event changed.
--- A session without pageviews has neither entry nor exit.
-insert into sessions (site_id, day, id, visitor, started_at, last_at, pageviews, events,
-                      entry_at, entry_path, exit_at, exit_path,
-                      source, utm_source, utm_medium, utm_campaign, utm_term, utm_content,
-                      country, device, browser, os)
-select n.site_id, n.day, n.id, n.visitor, n.started_at, n.last_at, n.pageviews, n.events,
-       case when n.pageviews > 0 then n.entry_at end, case when n.pageviews > 0 then n.entry_path end,
-       case when n.pageviews > 0 then n.exit_at end, case when n.pageviews > 0 then n.exit_path end,
-       n.source, n.utm_source, n.utm_medium, n.utm_campaign, n.utm_term, n.utm_content,
-       n.country, n.device, n.browser, n.os
-from (
-    select unnest(@site_ids::uuid[]) as site_id, unnest(@days::date[]) as day, unnest(@ids::bigint[]) as id,
-           unnest(@visitors::bigint[]) as visitor, unnest(@started_ats::timestamptz[]) as started_at,
-           unnest(@last_ats::timestamptz[]) as last_at, unnest(@pageviews::int[]) as pageviews, unnest(@events::int[]) as events,
-           unnest(@entry_ats::timestamptz[]) as entry_at, unnest(@entry_paths::text[]) as entry_path,
-           unnest(@exit_ats::timestamptz[]) as exit_at, unnest(@exit_paths::text[]) as exit_path,
-           unnest(@sources::text[]) as source, unnest(@utm_sources::text[]) as utm_source,
-           unnest(@utm_mediums::text[]) as utm_medium, unnest(@utm_campaigns::text[]) as utm_campaign,
-           unnest(@utm_terms::text[]) as utm_term, unnest(@utm_contents::text[]) as utm_content,
-           unnest(@countries::text[]) as country, unnest(@devices::text[]) as device,
-           unnest(@browsers::text[]) as browser, unnest(@oses::text[]) as os
-) n
-on conflict (site_id, day, id) do update set
-    started_at = excluded.started_at, last_at = excluded.last_at, pageviews = excluded.pageviews, events = excluded.events,
-    entry_at = excluded.entry_at, entry_path = excluded.entry_path, exit_at = excluded.exit_at, exit_path = excluded.exit_path,
-    source = excluded.source, utm_source = excluded.utm_source, utm_medium = excluded.utm_medium,
-    utm_campaign = excluded.utm_campaign, utm_term = excluded.utm_term, utm_content = excluded.utm_content,
-    country = excluded.country, device = excluded.device, browser = excluded.browser, os = excluded.os;
 
 -- name: ExtendSessions :exec
 -- ExtendSessions adds to sessions what happened after everything that they hold.
@@ -112,19 +92,21 @@ where site_id = @site_id and day = @day and session_id = @from_session
 
 -- name: CopyEvents :copyfrom
 -- CopyEvents leaves the ids to the sequence, so that they count in the order of rows.
-insert into events (site_id, occurred_at, day, visitor, session_id, path, name, props)
-values (@site_id, @occurred_at, @day, @visitor, @session_id, @path, @name, @props);
+insert into events (site_id, occurred_at, day, visitor, session_id, path, hostname, name, props, import_run, origin)
+values (@site_id, @occurred_at, @day, @visitor, @session_id, @path, @hostname, @name, @props, @import_run, @origin);
 
 -- name: InsertEvents :exec
 -- InsertEvents is CopyEvents for few rows: slower for each, without COPY's round
--- trips. An empty name or empty props stand for none.
-insert into events (site_id, occurred_at, day, visitor, session_id, path, name, props)
-select n.site_id, n.occurred_at, n.day, n.visitor, n.session_id, n.path, nullif(n.name, ''), nullif(n.props, '')::jsonb
+-- trips. An empty hostname, name, props or origin, and import 0, stand for none.
+insert into events (site_id, occurred_at, day, visitor, session_id, path, hostname, name, props, import_run, origin)
+select n.site_id, n.occurred_at, n.day, n.visitor, n.session_id, n.path, nullif(n.hostname, ''), nullif(n.name, ''), nullif(n.props, '')::jsonb,
+       nullif(n.import_run, 0), nullif(n.origin, '')::jsonb
 from (
     select unnest(@site_ids::uuid[]) as site_id, unnest(@occurred_ats::timestamptz[]) as occurred_at,
            unnest(@days::date[]) as day, unnest(@visitors::bigint[]) as visitor,
            unnest(@session_ids::bigint[]) as session_id, unnest(@paths::text[]) as path,
-           unnest(@names::text[]) as name, unnest(@props::text[]) as props
+           unnest(@hostnames::text[]) as hostname, unnest(@names::text[]) as name, unnest(@props::text[]) as props,
+           unnest(@import_runs::bigint[]) as import_run, unnest(@origins::text[]) as origin
 ) n;
 
 -- name: BeginSiteImport :one
@@ -156,7 +138,7 @@ where l.site_id = @site_id and l.line_sha256 = seen.line_sha256 and l.ordinal = 
 
 -- name: InsertImportedLines :exec
 -- InsertImportedLines goes in the index's order, so that neighbours share its pages.
-insert into imported_lines (site_id, line_sha256, ordinal, run)
-select @site_id, n.line_sha256, n.ordinal, @run
-from (select unnest(@lines::bytea[]) as line_sha256, unnest(@ordinals::int[]) as ordinal) n
+insert into imported_lines (site_id, line_sha256, ordinal, run, added_by, line_on)
+select @site_id, n.line_sha256, n.ordinal, @run, @run, n.line_on
+from (select unnest(@lines::bytea[]) as line_sha256, unnest(@ordinals::int[]) as ordinal, unnest(@dates::date[]) as line_on) n
 order by n.line_sha256, n.ordinal;

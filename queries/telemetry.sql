@@ -4,13 +4,16 @@ values (@id, @instance, @minute, @requests, @slow, @failed, @process)
 on conflict (id) do nothing;
 
 -- name: ListTelemetryMinutes :many
-select minute, requests from telemetry_minutes where minute >= @since and minute < @until;
+select minute, requests from telemetry_minutes where minute >= @since and minute < @until order by minute;
 
 -- name: ListSlowRequests :many
--- The slowest of each instance's slowest.
+-- The slowest of each instance's slowest, which are those of the minutes whose first is
+-- the slowest: each minute's are in this order.
 select t.minute, t.instance, s.request::jsonb as request
-from telemetry_minutes t, jsonb_array_elements(t.slow) s (request)
-where t.minute >= @since and t.minute < @until
+from (select m.* from telemetry_minutes m
+      where m.minute >= @since and m.minute < @until
+      order by (m.slow->0->>'took_us')::bigint desc nulls last limit @most) t,
+     jsonb_array_elements(t.slow) s (request)
 order by (s.request->>'took_us')::bigint desc
 limit @most;
 
@@ -28,6 +31,12 @@ limit @most;
 select distinct on (instance) instance, minute, process from telemetry_minutes
 where minute >= @since and minute < @until
 order by instance, minute desc;
+
+-- name: ListTelemetryCounts :many
+-- What all instances counted, minute by minute.
+select t.minute, coalesce(t.process->'counts', '{}')::jsonb as counts
+from telemetry_minutes t
+where t.minute >= @since and t.minute < @until;
 
 -- name: DeleteTelemetryMinutes :execrows
 -- Also of a process whose clock was ahead.

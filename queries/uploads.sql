@@ -136,3 +136,27 @@ where id = @id and key = @key and status = 'ready' and thumbnail_key is null;
 -- What tells this database from a copy of it, as far as a restored dump is one.
 select i.install_id, concat((select system_identifier from pg_control_system()), '/', 'uploads'::regclass::oid)::text as database
 from installation i;
+
+-- name: ListUploadOwners :many
+-- Whose files take most, with what they hold in bytes and how many there are.
+select o.owner_id, o.bytes, coalesce(s.name, concat(u.first_name, ' ', u.last_name))::text as name, (s.id is not null)::bool as service,
+       (select count(*) from uploads f where f.owner_id = o.owner_id) as files
+from (
+    select g.owner_id, g.bytes from upload_usage g
+    where (g.bytes, g.owner_id) < (@before_bytes::bigint, @before_id::bigint) and exists (select from uploads f where f.owner_id = g.owner_id)
+    order by g.bytes desc, g.owner_id desc limit @max_rows
+) o
+join users u on u.id = o.owner_id
+left join service_accounts s on s.id = o.owner_id
+order by o.bytes desc, o.owner_id desc;
+
+-- name: FindUploadOwners :many
+-- Of accounts without files too.
+select u.id as owner_id, coalesce(g.bytes, 0)::bigint as bytes, coalesce(s.name, concat(u.first_name, ' ', u.last_name))::text as name, (s.id is not null)::bool as service
+from users u
+left join upload_usage g on g.owner_id = u.id
+left join service_accounts s on s.id = u.id
+where u.id = any(@ids::bigint[]);
+
+-- name: SumUploadUsage :one
+select count(*) as owners, coalesce(sum(bytes), 0)::bigint as bytes from upload_usage where bytes > 0;

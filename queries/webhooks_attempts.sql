@@ -2,7 +2,7 @@
 -- The outcome inside the handler's own transaction: no row, no effect.
 update webhook_events
 set status = 'processed', handler_error = '', processed_at = @processed_at::timestamptz,
-    attempt_ms = @took_ms::float8, interrupted = 0, lease_id = null, lease_until = null, job_id = null
+    attempt_ms = @took_ms::float8, interrupted = 0, lease_id = null, lease_until = null, job_id = null, sealed_headers = null
 where id = @id and lease_id = @lease_id::uuid;
 
 -- name: RecordWebhookOutcomes :many
@@ -17,7 +17,8 @@ set status = o.status, handler_error = o.handler_error,
     attempt_ms = case when not o.deferred then o.took_ms end,
     interrupted = 0, lease_id = null,
     lease_until = case when o.status = 'pending' then now() + make_interval(secs => o.wait_seconds + 300) end,
-    job_id = nullif(o.job_id, 0)
+    job_id = nullif(o.job_id, 0),
+    sealed_headers = case when o.status = 'pending' then e.sealed_headers end
 from (select unnest(@ids::uuid[]) as id,
              unnest(@lease_ids::uuid[]) as lease_id,
              unnest(@statuses::text[]) as status,
@@ -46,7 +47,7 @@ with stale as (
            order by b.event_type desc limit 1) = @by_job::boolean
     order by w.lease_until
     limit @max_rows
-    for update skip locked
+    for no key update skip locked
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
     select id, attempts, attempt_at, case when lease_id is null then 'failed' else 'interrupted' end,
@@ -72,14 +73,14 @@ with poison as (
       and (@job_id::bigint = 0 or w.job_id = @job_id)
       and exists (select from (select unnest(@providers::text[]) as provider, unnest(@event_types::text[]) as event_type) b
                   where b.provider = w.provider and b.event_type in (w.event_type, ''))
-    for update skip locked
+    for no key update skip locked
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome)
     select id, attempts, attempt_at, 'interrupted' from poison where attempt_at is not null
 )
 update webhook_events e
 set status = 'failed', handler_error = @handler_error, processed_at = null, attempt_at = null, attempt_ms = null, interrupted = 0,
-    lease_id = null, lease_until = null, job_id = null
+    lease_id = null, lease_until = null, job_id = null, sealed_headers = null
 from poison where e.id = poison.id
 returning e.id, e.provider;
 
@@ -92,7 +93,7 @@ with owned as (
       and (w.lease_id is null or w.lease_until < now())
       and exists (select from (select unnest(@providers::text[]) as provider, unnest(@event_types::text[]) as event_type) b
                   where b.provider = w.provider and b.event_type in (w.event_type, ''))
-    for update
+    for no key update
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
     select id, attempts, attempt_at, case when lease_id is null then 'failed' else 'interrupted' end,
@@ -130,7 +131,7 @@ with target as (
       and (w.status = 'failed'
            or w.status = 'pending' and (w.lease_id is null or w.lease_until < now())
            or w.status = 'processed' and @force::boolean)
-    for update
+    for no key update
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
     select id, attempts, attempt_at,

@@ -24,7 +24,7 @@ select exists (
 -- Pending events for which none of the given bindings is a handler, the most first.
 select w.provider, w.event_type, count(*) as events, min(w.created_at)::timestamptz as oldest
 from webhook_events w
-where w.status = 'pending'
+where w.status = 'pending' and w.lease_until < 'infinity' -- what targets get is theirs
   and not exists (select from (select unnest(@providers::text[]) as provider, unnest(@event_types::text[]) as event_type) b
                   where b.provider = w.provider and b.event_type in (w.event_type, ''))
 group by w.provider, w.event_type
@@ -37,13 +37,13 @@ limit @max_rows;
 -- announced itself yet.
 with unbound as (
     select w.* from webhook_events w
-    where w.status = 'pending' and (w.lease_id is null or w.lease_until < now())
+    where w.status = 'pending' and w.lease_until < 'infinity' and (w.lease_id is null or w.lease_until < now())
       and w.created_at < now() - make_interval(secs => @seconds::float8)
       and not exists (select from webhook_bindings b
                       where b.provider = w.provider and b.event_type in (w.event_type, '')
                         and b.announced_at > now() - make_interval(secs => @seconds::float8))
     limit @max_rows
-    for update of w skip locked
+    for no key update of w skip locked
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
     select id, attempts, attempt_at, case when lease_id is null then 'failed' else 'interrupted' end,
@@ -52,7 +52,7 @@ with unbound as (
 ), failed as (
     update webhook_events e
     set status = 'failed', handler_error = @handler_error, processed_at = null, attempt_at = null, attempt_ms = null,
-        interrupted = 0, lease_id = null, lease_until = null, job_id = null
+        interrupted = 0, lease_id = null, lease_until = null, job_id = null, sealed_headers = null
     from unbound where e.id = unbound.id
     returning e.provider, e.event_type
 )

@@ -23,3 +23,10 @@ select count(*) as replayed,
        count(*) filter (where e.status = 'pending') as pending
 from webhook_replay_events t join webhook_events e on e.id = t.event_id
 where t.replay_id = @replay_id;
+
+-- name: ListWebhookReplays :many
+-- The newest before an id; ids are in the order of time.
+select * from webhook_replays where id < @before::uuid order by id desc limit @max_rows;
+
+-- name: CountWebhookReplays :one
+select count(*) from webhook_replays;

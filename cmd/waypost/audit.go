@@ -52,7 +52,7 @@ no database. --checkpoint then needs --key.`,
 		Example: `  waypost audit verify
   waypost audit verify --checkpoint checkpoints.txt --key verifier.key
   waypost audit verify --export audit.ndjson --checkpoint checkpoints.txt --key verifier.key`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return verifyAudit(cmd, from) },
 	}, "database")
 	cmd.Flags().StringVar(&from.checkpoints, "checkpoint", "", "file of signed checkpoints, as they were appended")

@@ -25,7 +25,7 @@ Ctrl-C stops it and its PostgreSQL; the data stays. Delete the data directory to
 start afresh.`,
 		Example: `  waypost dev
   waypost dev --addr 127.0.0.1:0 --data-dir /tmp/try`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := readConfig(cmd)
 			if err != nil {

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,16 +19,16 @@ WAYPOST_SECRET_KEY. serve replaces it by itself when it is 30 days old.`,
 }
 
 func newKeysList() *cobra.Command {
-	return takesSettings(&cobra.Command{
+	return lists(takesSettings(&cobra.Command{
 		Use:   "list",
 		Short: "List the keys that verify access tokens, newest first",
 		Long: `A key is published for 15 minutes before it signs. When another key has replaced
 it, it verifies for half an hour more, until its last token has expired.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withServices(cmd, func(s *app.Services) error { return printKeys(cmd, s) })
 		},
-	}, "database")
+	}, "database"))
 }
 
 func newKeysRotate() *cobra.Command {
@@ -51,7 +49,7 @@ Needs WAYPOST_SECRET_KEY, which encrypts the new key; with --data-dir that is th
 one that dev made.`,
 		Example: `  waypost keys rotate
   waypost keys rotate --compromised`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTokens(cmd, func(ctx context.Context, s *app.Services, tokens *token.Service) error {
 				rotate := tokens.RotateNow
@@ -93,10 +91,9 @@ func printKeys(cmd *cobra.Command, s *app.Services) error {
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "KEY\tSTATE\tCREATED\tSIGNS FROM\tVERIFIES UNTIL")
+	list := newListing(cmd, "key", "state", "created", "signs from", "verifies until")
 	for _, k := range keys {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.State, when(&k.CreatedAt), when(&k.SignsFrom), when(k.VerifiesUntil))
+		list.add(k.ID, k.State, k.CreatedAt, k.SignsFrom, k.VerifiesUntil)
 	}
-	return w.Flush()
+	return list.print()
 }

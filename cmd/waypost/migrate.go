@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +23,7 @@ WAYPOST_DATABASE_OWNER_URL, else DATABASE_URL.
 
 Older programs that still run keep working on the new schema, unless the changelog
 says otherwise: migrate first, then restart them one by one.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withDatabase(cmd, func(ctx context.Context, d *app.Database) error {
 				done, err := db.Upgrade(ctx, db.UpgradeOptions{OwnerURL: d.OwnerURL, AppURL: d.URL, ViewerURL: d.ViewerURL})
@@ -37,29 +36,28 @@ says otherwise: migrate first, then restart them one by one.`,
 			})
 		},
 	}, "database")
-	status := takesSettings(&cobra.Command{
+	status := lists(takesSettings(&cobra.Command{
 		Use:   "status",
 		Short: "List the migrations and whether each was applied; changes nothing",
-		Args:  usageArgs(cobra.NoArgs),
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withDatabase(cmd, func(ctx context.Context, d *app.Database) error {
 				list, err := db.Status(ctx, d.OwnerURL)
 				if err != nil {
 					return err
 				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-				fmt.Fprintln(w, "VERSION\tMIGRATION\tSTATE")
+				rows := newListing(cmd, "version", "migration", "state")
 				for _, m := range list {
 					state := "pending"
 					if m.Applied {
 						state = "applied"
 					}
-					fmt.Fprintf(w, "%d\t%s\t%s\n", m.Version, cmp.Or(m.Name, "(of a newer waypost)"), state)
+					rows.add(m.Version, cmp.Or(m.Name, "(of a newer waypost)"), state)
 				}
-				return w.Flush()
+				return rows.print()
 			})
 		},
-	}, "database")
+	}, "database"))
 	return group("migrate", "Show or apply schema migrations", "", up, status)
 }
 

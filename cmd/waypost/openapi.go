@@ -20,7 +20,7 @@ func newOpenAPI() *cobra.Command {
 		Short: "Print the API description or an export of it; needs no database",
 		Example: "  waypost openapi --format yaml > openapi.yaml\n" +
 			"  waypost openapi --format postman --url https://api.example.com --output collection.json",
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(names, format) {
 				return &usageError{fmt.Errorf("--format %q is not one of %s", format, strings.Join(names, ", "))}

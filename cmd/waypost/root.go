@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/webhook"
@@ -43,10 +46,55 @@ database it works on.`,
 		Args:          onlyCommands,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newDev(), newServe(), newMigrate(), newOpenAPI(), newUser(), newKeys(), newSite(), newImport(), newWebhook(), newAudit(), newConfigHelp())
+	root.SetFlagErrorFunc(wrongFlag)
+	root.SetHelpCommand(newHelp(root))
+	root.AddCommand(newDev(), newServe(), newMigrate(), newOpenAPI(), newUser(), newKeys(), newSite(), newImport(), newStats(), newWebhook(), newAudit(), newDoctor(), newVersion(), newConfigHelp())
 	return root
+}
+
+// wrongFlag says which flag an unknown one is nearest to.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || len(unknown.GetSpecifiedName()) < 2 {
+		return &usageError{err}
+	}
+	nearest, distance := "", 4
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if d := levenshtein.ComputeDistance(f.Name, unknown.GetSpecifiedName()); d < distance {
+			nearest, distance = f.Name, d
+		}
+	})
+	if nearest == "" {
+		return &usageError{err}
+	}
+	return &usageError{fmt.Errorf("%w; did you mean --%s?", err, nearest)}
+}
+
+// newHelp is `waypost help`, which is an error for a command that there is not.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Explain a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			found, rest, err := root.Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return onlyCommands(found, rest)
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
+
+// noArguments refuses every argument.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return &usageError{fmt.Errorf("%s takes flags only, and was given %q; a flag that is true or false takes its value after =, as in --flag=false", cmd.CommandPath(), args[0])}
 }
 
 // usageArgs marks what an argument check refuses as a usage error.
@@ -75,9 +123,14 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return &usageError{fmt.Errorf("%s has no command %q; did you mean %s?", cmd.CommandPath(), args[0], strings.Join(near, " or "))}
+	nearest, distance := "", 3
+	for _, c := range cmd.Commands() {
+		if d := levenshtein.ComputeDistance(c.Name(), args[0]); d < distance && d < len(args[0]) {
+			nearest, distance = c.Name(), d
+		}
+	}
+	if nearest != "" {
+		return &usageError{fmt.Errorf("%s has no command %q; did you mean %s?", cmd.CommandPath(), args[0], nearest)}
 	}
 	return &usageError{fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0])}
 }
@@ -85,14 +138,28 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 // takesSettings adds the flags of the settings that are for any of groups.
 func takesSettings(cmd *cobra.Command, groups ...string) *cobra.Command {
 	for _, s := range config.Settings() {
-		for _, g := range groups {
-			if s.Flag != "" && s.For == g {
-				cmd.Flags().String(s.Flag, s.Default, fmt.Sprintf("%s [%s]", s.Help, s.Variable))
-			}
+		takes := slices.ContainsFunc(strings.Split(s.For, ","), func(g string) bool { return slices.Contains(groups, g) })
+		if s.Flag == "" || !takes {
+			continue
 		}
+		help := fmt.Sprintf("%s [%s]", s.Help, s.Variable)
+		if s.Switch {
+			value := onOff(s.Default)
+			cmd.Flags().VarPF(&value, s.Flag, "", help).NoOptDefVal = "true"
+			continue
+		}
+		cmd.Flags().String(s.Flag, s.Default, help)
 	}
 	return cmd
 }
+
+// onOff is the value of a flag that is true or false, and true without a value. What it
+// is given is judged with the other settings.
+type onOff string
+
+func (v *onOff) String() string     { return string(*v) }
+func (v *onOff) Set(s string) error { *v = onOff(s); return nil }
+func (v *onOff) Type() string       { return "bool" }
 
 // readConfig reads the environment and those of cmd's flags that were given.
 func readConfig(cmd *cobra.Command) (config.Config, error) {

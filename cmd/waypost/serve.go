@@ -21,7 +21,7 @@ flight are finished first.`,
 		Example: `  export DATABASE_URL=postgres://waypost@db.internal/waypost
   export WAYPOST_URL=https://api.example.com WAYPOST_SECRET_KEY="$(openssl rand -base64 48)"
   waypost migrate up && waypost serve --addr :8080`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := readConfig(cmd)
 			if err != nil {

@@ -28,7 +28,7 @@ func withServices(cmd *cobra.Command, fn func(*app.Services) error) error {
 	return errors.Join(explain(fn(s)), s.Close())
 }
 
-// withDatabase finds the database for as long as fn runs.
+// withDatabase finds the database for as long as fn runs, which works as its owner.
 func withDatabase(cmd *cobra.Command, fn func(context.Context, *app.Database) error) error {
 	c, err := readConfig(cmd)
 	if err != nil {
@@ -38,7 +38,7 @@ func withDatabase(cmd *cobra.Command, fn func(context.Context, *app.Database) er
 	if err != nil {
 		return refused(err)
 	}
-	announce(cmd)(d.Name())
+	announce(cmd)(d.OwnerName())
 	return errors.Join(fn(cmd.Context(), d), d.Close())
 }
 

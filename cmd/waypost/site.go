@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,7 +26,7 @@ func newSiteCreate() *cobra.Command {
 		Use:     "create --name NAME --domain HOST [--timezone ZONE]",
 		Short:   "Create a site with a reading key",
 		Example: "  waypost site create --name Blog --domain blog.example.com --timezone Europe/Berlin",
-		Args:    usageArgs(cobra.NoArgs),
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withServices(cmd, func(s *app.Services) error {
 				ctx := commandContext(cmd)
@@ -51,14 +50,13 @@ func newSiteCreate() *cobra.Command {
 }
 
 func newSiteList() *cobra.Command {
-	return takesSettings(&cobra.Command{
+	return lists(takesSettings(&cobra.Command{
 		Use:   "list",
 		Short: "List sites, newest first",
-		Args:  usageArgs(cobra.NoArgs),
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withServices(cmd, func(s *app.Services) error {
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-				fmt.Fprintln(w, "SITE\tNAME\tDOMAIN\tZONE\tSITE KEY")
+				rows := newListing(cmd, "site", "name", "domain", "zone", "site key")
 				const pageSize = 100
 				for before := uuid.Nil; ; {
 					list, err := s.Sites.List(cmd.Context(), before, pageSize)
@@ -66,31 +64,33 @@ func newSiteList() *cobra.Command {
 						return err
 					}
 					for _, e := range list {
-						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.ID, e.Name, e.Domain, e.Zone, e.Key)
+						rows.add(e.ID, e.Name, e.Domain, e.Zone, e.Key)
 					}
 					if len(list) < pageSize {
-						return w.Flush()
+						return rows.print()
 					}
 					before = list[len(list)-1].ID
 				}
 			})
 		},
-	}, "database")
+	}, "database"))
 }
 
 func newSiteForgetImport() *cobra.Command {
 	return onSite(&cobra.Command{
 		Use:   "forget-import SITE",
 		Short: "Destroy the secret that ties imported visitors to addresses",
-		Long: `When a log of days older than 48 hours is imported, its visitors are hashed with a
-secret, which is kept for later imports of the same days. This command destroys it
-for good: after that nobody can tell which address a visitor had, and logs of old
-days can't be imported any more.`,
+		Long: `The visitors of imported lines are hashed with a secret for each month of the lines,
+which is kept for later imports of the same days, until nobody has used it for
+WAYPOST_IMPORT_SECRET_DAYS. This command destroys a site's secrets at once and for
+good: after that nobody can tell which address an imported visitor had, and lines
+of these months are refused, unless "waypost import --new-visitors" counts whoever
+is in them as somebody else.`,
 	}, 1, func(ctx context.Context, cmd *cobra.Command, s *app.Services, ids []uuid.UUID) error {
-		if err := s.Sites.ForgetImport(ctx, ids[0]); err != nil {
+		if err := s.Importer.Forget(ctx, ids[0]); err != nil {
 			return err
 		}
-		fmt.Fprintln(cmd.OutOrStdout(), "The import secret is destroyed.")
+		fmt.Fprintln(cmd.OutOrStdout(), "The import secrets are destroyed.")
 		return nil
 	})
 }
@@ -114,7 +114,7 @@ func newKeyCreate() *cobra.Command {
 }
 
 func newKeyList() *cobra.Command {
-	return onSite(&cobra.Command{
+	return lists(onSite(&cobra.Command{
 		Use:   "list SITE",
 		Short: "List a site's keys, retired ones included",
 	}, 1, func(ctx context.Context, cmd *cobra.Command, s *app.Services, ids []uuid.UUID) error {
@@ -122,17 +122,16 @@ func newKeyList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-		fmt.Fprintln(w, "KEY\tNAME\tSCOPE\tBEGINS WITH\tCREATED\tLAST USED\tENDS")
+		rows := newListing(cmd, "key", "name", "scope", "begins with", "created", "last used", "ends")
 		for _, k := range keys {
 			ends := k.RevokedAt
 			if ends == nil {
 				ends = k.ExpiresAt
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Scope, k.Prefix, when(&k.CreatedAt), when(k.LastUsedAt), when(ends))
+			rows.add(k.ID, k.Name, k.Scope, k.Prefix, k.CreatedAt, k.LastUsedAt, ends)
 		}
-		return w.Flush()
-	})
+		return rows.print()
+	}))
 }
 
 func newKeyRotate() *cobra.Command {
@@ -185,11 +184,4 @@ func onSite(cmd *cobra.Command, n int, fn func(context.Context, *cobra.Command, 
 func printSecret(cmd *cobra.Command, key site.Key, secret string) error {
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "key       %s\nsecret    %s  (scope %s; shown this once: keep it)\n", key.ID, secret, key.Scope)
 	return err
-}
-
-func when(t *time.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return t.UTC().Format(time.RFC3339)
 }

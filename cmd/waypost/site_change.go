@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,9 +14,9 @@ import (
 )
 
 func newSiteUpdate() *cobra.Command {
-	var name, domain, timezone string
+	var name, domain, timezone, retention string
 	cmd := onSite(&cobra.Command{
-		Use:   "update SITE [--name NAME] [--domain HOST] [--timezone ZONE]",
+		Use:   "update SITE [--name NAME] [--domain HOST] [--timezone ZONE] [--retention-months N|instance]",
 		Short: "Change a site; a new time zone takes effect with the site's next day",
 	}, 1, func(ctx context.Context, cmd *cobra.Command, s *app.Services, ids []uuid.UUID) error {
 		var c site.Change
@@ -28,16 +28,32 @@ func newSiteUpdate() *cobra.Command {
 				*field.to = field.text
 			}
 		}
+		if cmd.Flags().Changed("retention-months") {
+			var months *int
+			if retention != "instance" {
+				n, err := strconv.Atoi(retention)
+				if err != nil {
+					return &usageError{fmt.Errorf("--retention-months %q is neither a number nor instance", retention)}
+				}
+				months = &n
+			}
+			c.RetentionMonths = &months
+		}
 		changed, err := s.Sites.Update(ctx, ids[0], c)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "name      %s\ndomain    %s\ntimezone  %s\n", changed.Name, changed.Domain, changed.WantedZone())
+		kept := "as the instance does"
+		if changed.RetentionMonths != nil {
+			kept = fmt.Sprintf("%d months before the current one (0: for ever)", *changed.RetentionMonths)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "name      %s\ndomain    %s\ntimezone  %s\nvisits    %s\n", changed.Name, changed.Domain, changed.WantedZone(), kept)
 		return nil
 	})
 	cmd.Flags().StringVar(&name, "name", "", "the site's name for people")
 	cmd.Flags().StringVar(&domain, "domain", "", "host name whose visits count; its subdomains count too")
 	cmd.Flags().StringVar(&timezone, "timezone", "", "IANA time zone in which its days begin and end")
+	cmd.Flags().StringVar(&retention, "retention-months", "", "for how many months before the current one single visits are kept: a number, 0 for ever, or instance")
 	return cmd
 }
 
@@ -71,7 +87,7 @@ statistics; if it is interrupted, the jobs of a running server erase the rest.`,
 }
 
 func newSiteDrops() *cobra.Command {
-	return onSite(&cobra.Command{
+	return lists(onSite(&cobra.Command{
 		Use:   "drops SITE",
 		Short: "Show how many hits were not counted recently, by day and reason",
 	}, 1, func(ctx context.Context, cmd *cobra.Command, s *app.Services, ids []uuid.UUID) error {
@@ -83,11 +99,10 @@ func newSiteDrops() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-		fmt.Fprintln(w, "DAY\tREASON\tHITS")
+		list := newListing(cmd, "day", "reason", "hits")
 		for _, d := range drops {
-			fmt.Fprintf(w, "%s\t%s\t%d\n", d.Day.Format(time.DateOnly), d.Reason, d.Count)
+			list.add(d.Day.Format(time.DateOnly), d.Reason, d.Count)
 		}
-		return w.Flush()
-	})
+		return list.print()
+	}))
 }

@@ -33,14 +33,18 @@ from the first line of standard input. So the password appears in no process lis
 and in no shell history.`,
 		Example: `  waypost user create --email ada@example.com --first-name Ada --last-name Lovelace --role ADMIN
   pass show waypost/ada | waypost user create --email ada@example.com --first-name Ada --last-name Lovelace`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			n.Role = identity.Role(strings.ToUpper(role))
+			if err := n.CheckProfile(); err != nil {
+				return &usageError{explain(err)}
+			}
 			return withServices(cmd, func(s *app.Services) error {
 				password, err := readPassword(cmd)
 				if err != nil {
 					return err
 				}
-				n.Password, n.Role = password, identity.Role(strings.ToUpper(role))
+				n.Password = password
 				u, err := s.Accounts.Create(commandContext(cmd), n)
 				if err != nil {
 					return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,35 @@ import (
 )
 
 func newWebhook() *cobra.Command {
-	return group("webhook", "Try the webhook receiver", "", newWebhookSend())
+	return group("webhook", "Try the webhook receiver", "", newWebhookSend(), newWebhookCheck())
+}
+
+func newWebhookCheck() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [--config FILE]",
+		Short: "Check the configuration file, and show each provider",
+		Long: `Reads the file named by WAYPOST_CONFIG as dev and serve do, without a database, and
+shows the providers: how they sign, and which variable still needs a value. The exit
+code is 1 when the file would stop the start.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := readConfig(cmd)
+			if err != nil {
+				return err
+			}
+			list, err := app.CheckConfig(c, extensions(), os.Getenv)
+			if err != nil {
+				return err
+			}
+			l := newListing(cmd, "provider", "preset", "verifier", "extractor", "challenge", "secret", "state")
+			for _, p := range list {
+				l.add(p.Name, cmp.Or(p.Preset, "-"), p.Verifier, p.Extractor, cmp.Or(p.Challenge, "-"), p.SecretEnv, p.State())
+			}
+			return l.print()
+		},
+	}
+	cmd.Flags().String("config", "", "YAML file that declares webhook providers [WAYPOST_CONFIG]")
+	return lists(cmd)
 }
 
 func newWebhookSend() *cobra.Command {
@@ -30,7 +59,7 @@ directory. The service's URL comes from WAYPOST_URL or dev.env in the same way.
 The exit code is 0 when the answer is 2xx.`,
 		Example: `  waypost webhook send --provider payment --type payment.succeeded
   echo '{"ref":"main"}' | waypost webhook send --provider codehost --type push --data -`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := readConfig(cmd)
 			if err != nil {

@@ -92,6 +92,19 @@ func (q *Queries) DeleteUserIdentities(ctx context.Context, db DBTX, userID int6
 	return err
 }
 
+const hasAccountFor = `-- name: HasAccountFor :one
+select (exists (select from identities where provider = $1 and subject = $2)
+    or exists (select from users where email_key = $3))::bool as known
+`
+
+// Whether an identity is linked, or an account has its address.
+func (q *Queries) HasAccountFor(ctx context.Context, db DBTX, provider string, subject string, emailKey string) (bool, error) {
+	row := db.QueryRow(ctx, hasAccountFor, provider, subject, emailKey)
+	var known bool
+	err := row.Scan(&known)
+	return known, err
+}
+
 const insertIdentity = `-- name: InsertIdentity :one
 insert into identities (user_id, provider, subject, email, created_at, last_used_at)
 values ($1, $2, $3, $4, $5, $5)

@@ -35,8 +35,11 @@ func (r iteratorForCopyEvents) Values() ([]interface{}, error) {
 		r.rows[0].Visitor,
 		r.rows[0].SessionID,
 		r.rows[0].Path,
+		r.rows[0].Hostname,
 		r.rows[0].Name,
 		r.rows[0].Props,
+		r.rows[0].ImportRun,
+		r.rows[0].Origin,
 	}, nil
 }
 
@@ -46,5 +49,5 @@ func (r iteratorForCopyEvents) Err() error {
 
 // CopyEvents leaves the ids to the sequence, so that they count in the order of rows.
 func (q *Queries) CopyEvents(ctx context.Context, db DBTX, arg []CopyEventsParams) (int64, error) {
-	return db.CopyFrom(ctx, []string{"events"}, []string{"site_id", "occurred_at", "day", "visitor", "session_id", "path", "name", "props"}, &iteratorForCopyEvents{rows: arg})
+	return db.CopyFrom(ctx, []string{"events"}, []string{"site_id", "occurred_at", "day", "visitor", "session_id", "path", "hostname", "name", "props", "import_run", "origin"}, &iteratorForCopyEvents{rows: arg})
 }

@@ -13,6 +13,62 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+type AiBudget struct {
+	UserID    int64
+	Budget    pgtype.Numeric
+	UpdatedAt time.Time
+}
+
+type AiCall struct {
+	ID           uuid.UUID
+	At           time.Time
+	UserID       int64
+	TokenID      int64
+	Model        string
+	Upstream     string
+	InputTokens  int64
+	OutputTokens int64
+	Cost         pgtype.Numeric
+	Outcome      string
+	Estimated    bool
+}
+
+type AiMeter struct {
+	UserID   int64
+	TokenID  int64
+	Since    time.Time
+	Spent    pgtype.Numeric
+	Reserved pgtype.Numeric
+	MinuteAt time.Time
+	Requests int32
+	Tokens   int64
+}
+
+type AiReservation struct {
+	ID           uuid.UUID
+	UserID       int64
+	TokenID      int64
+	Model        string
+	Upstream     string
+	InputTokens  int64
+	OutputTokens int64
+	Cost         pgtype.Numeric
+	MinuteAt     time.Time
+	MinuteTokens int64
+	LeaseUntil   time.Time
+}
+
+type AiUsage struct {
+	Day          time.Time
+	UserID       int64
+	TokenID      int64
+	Model        string
+	Requests     int64
+	InputTokens  int64
+	OutputTokens int64
+	Cost         pgtype.Numeric
+}
+
 type ApiToken struct {
 	ID              int64
 	UserID          int64
@@ -163,6 +219,15 @@ type Cron struct {
 	LastDuration *float64
 }
 
+type CspReport struct {
+	Directive string
+	Blocked   string
+	Page      string
+	Count     int64
+	FirstSeen time.Time
+	LastSeen  time.Time
+}
+
 type EmailChange struct {
 	ID            int64
 	UserID        int64
@@ -193,6 +258,19 @@ type Event struct {
 	Path       string
 	Name       *string
 	Props      []byte
+	Hostname   *string
+	ImportRun  *int64
+	Origin     []byte
+}
+
+type IdempotencyKey struct {
+	UserID      int64
+	Operation   string
+	KeyHash     []byte
+	RequestHash []byte
+	CreatedAt   time.Time
+	Answer      []byte
+	SealedBy    *string
 }
 
 type Identity struct {
@@ -205,11 +283,28 @@ type Identity struct {
 	LastUsedAt time.Time
 }
 
+type Import struct {
+	SiteID   uuid.UUID
+	Run      int64
+	ID       uuid.UUID
+	Format   string
+	Name     string
+	State    string
+	BeganAt  time.Time
+	EndedAt  *time.Time
+	Lines    int64
+	Imported int64
+	FirstAt  *time.Time
+	LastAt   *time.Time
+}
+
 type ImportedLine struct {
 	SiteID     uuid.UUID
 	LineSha256 []byte
 	Ordinal    int32
 	Run        int64
+	AddedBy    *int64
+	LineOn     time.Time
 }
 
 type Installation struct {
@@ -325,12 +420,22 @@ type RefreshToken struct {
 type ReportedEvent struct {
 	SiteID      uuid.UUID
 	EventDigest []byte
+	AddedBy     *int64
+	ClaimedOn   time.Time
 }
 
 type RollupBlock struct {
 	SiteID   uuid.UUID
 	Level    int16
 	FirstDay time.Time
+}
+
+type RollupColumn struct {
+	SiteID uuid.UUID
+	Day    time.Time
+	Block  int32
+	Part   string
+	Packed []byte
 }
 
 type RollupCount struct {
@@ -363,11 +468,12 @@ type RollupHour struct {
 }
 
 type RollupLabel struct {
-	SiteID uuid.UUID
-	ID     int64
-	Digest []byte
-	Label  string
-	Value  string
+	SiteID  uuid.UUID
+	ID      int64
+	Digest  []byte
+	Label   string
+	Value   string
+	OpenDay *time.Time
 }
 
 type RollupSite struct {
@@ -377,10 +483,11 @@ type RollupSite struct {
 }
 
 type RollupVisitor struct {
-	SiteID  uuid.UUID
-	Day     time.Time
-	Visitor int64
-	Portion []byte
+	SiteID   uuid.UUID
+	Day      time.Time
+	Visitor  int64
+	Portion  []byte
+	Sessions []byte
 }
 
 type ServiceAccount struct {
@@ -429,6 +536,13 @@ type SessionHead struct {
 	Stale         bool
 }
 
+type SignInCount struct {
+	Hour     time.Time
+	Instance uuid.UUID
+	Outcome  string
+	Count    int64
+}
+
 type SignInNetwork struct {
 	UserID  int64
 	Network netip.Prefix
@@ -448,16 +562,17 @@ type SigningKey struct {
 }
 
 type Site struct {
-	ID             uuid.UUID
-	Name           string
-	Domain         string
-	Timezone       string
-	SiteKey        string
-	ImportSecret   []byte
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-	DeletedAt      *time.Time
-	HasZoneHistory bool
+	ID              uuid.UUID
+	Name            string
+	Domain          string
+	Timezone        string
+	SiteKey         string
+	ImportSecret    []byte
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+	DeletedAt       *time.Time
+	HasZoneHistory  bool
+	RetentionMonths *int32
 }
 
 type SiteApiKey struct {
@@ -480,6 +595,11 @@ type SiteDay struct {
 	EndsAt   time.Time
 	Salt     []byte
 	State    string
+	Packed   bool
+	SaltKey  *string
+	SaltBox  []byte
+	SealedAt *time.Time
+	Trimmed  bool
 }
 
 type SiteDrop struct {
@@ -492,6 +612,21 @@ type SiteDrop struct {
 type SiteImport struct {
 	SiteID uuid.UUID
 	Run    int64
+}
+
+type SiteImportSecret struct {
+	SiteID uuid.UUID
+	Month  time.Time
+	KeyID  *string
+	Box    []byte
+	UsedOn time.Time
+	Until  *time.Time
+}
+
+type SiteRetention struct {
+	SiteID    uuid.UUID
+	RawFrom   time.Time
+	ClearedTo *time.Time
 }
 
 type SiteZone struct {
@@ -589,6 +724,7 @@ type WebhookAttempt struct {
 	Outcome    string
 	Error      string
 	DurationMs *float64
+	Target     string
 }
 
 type WebhookBinding struct {
@@ -598,26 +734,48 @@ type WebhookBinding struct {
 }
 
 type WebhookEvent struct {
-	ID           uuid.UUID
-	Provider     string
-	EventType    string
-	ExternalID   string
-	Status       string
-	HandlerError string
-	RetryCount   int32
-	ProcessedAt  *time.Time
-	CreatedAt    time.Time
-	Raw          []byte
-	RawSha256    []byte
-	Headers      json.RawMessage
-	LeaseID      *uuid.UUID
-	LeaseUntil   *time.Time
-	Attempts     int32
-	Tries        int32
-	Interrupted  int32
-	AttemptAt    *time.Time
-	AttemptMs    *float64
-	JobID        *int64
+	ID            uuid.UUID
+	Provider      string
+	EventType     string
+	ExternalID    string
+	Status        string
+	HandlerError  string
+	RetryCount    int32
+	ProcessedAt   *time.Time
+	CreatedAt     time.Time
+	Raw           []byte
+	RawSha256     []byte
+	Headers       json.RawMessage
+	LeaseID       *uuid.UUID
+	LeaseUntil    *time.Time
+	Attempts      int32
+	Tries         int32
+	Interrupted   int32
+	AttemptAt     *time.Time
+	AttemptMs     *float64
+	JobID         *int64
+	ForcedReplays int32
+	SealedHeaders []byte
+	Overdue       bool
+}
+
+type WebhookForward struct {
+	EventID     uuid.UUID
+	Target      string
+	Provider    string
+	Status      string
+	Error       string
+	Attempts    int32
+	Tries       int32
+	Interrupted int32
+	AttemptAt   *time.Time
+	AttemptMs   *float64
+	DueAt       *time.Time
+	LeaseID     *uuid.UUID
+	Trace       string
+	HeadersGone bool
+	CreatedAt   time.Time
+	SettledAt   *time.Time
 }
 
 type WebhookRejected struct {
@@ -628,6 +786,19 @@ type WebhookRejected struct {
 	Headers   json.RawMessage
 	Size      int64
 	CreatedAt time.Time
+}
+
+type WebhookRepeat struct {
+	ID        uuid.UUID
+	Provider  string
+	EventType string
+	CreatedAt time.Time
+}
+
+type WebhookRepeatsMark struct {
+	Single    bool
+	CheckedAt time.Time
+	CheckedID uuid.UUID
 }
 
 type WebhookReplay struct {
@@ -647,6 +818,25 @@ type WebhookReplayEvent struct {
 }
 
 type WebhookRetention struct {
-	Single       bool
-	EmptiedUntil time.Time
+	Single        bool
+	EmptiedUntil  time.Time
+	RedactedUntil time.Time
+	RedactUntil   time.Time
+}
+
+type WebhookTarget struct {
+	Provider    string
+	Name        string
+	AnnouncedAt time.Time
+	PausedAt    *time.Time
+	Failures    int32
+	OpenedAt    *time.Time
+	ProbeAt     *time.Time
+	Probes      int32
+}
+
+type WebhookTrouble struct {
+	Provider string
+	Kind     string
+	RaisedAt time.Time
 }

@@ -12,18 +12,6 @@ import (
 	"github.com/google/uuid"
 )
 
-const clearSiteImportSecret = `-- name: ClearSiteImportSecret :one
-update sites set import_secret = null, updated_at = $1 where id = $2 and deleted_at is null
-returning id
-`
-
-func (q *Queries) ClearSiteImportSecret(ctx context.Context, db DBTX, now time.Time, iD uuid.UUID) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, clearSiteImportSecret, now, iD)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
-}
-
 const countSiteAPIKeys = `-- name: CountSiteAPIKeys :one
 select count(*) from site_api_keys where site_id = $1
 `
@@ -47,7 +35,7 @@ func (q *Queries) CountSites(ctx context.Context, db DBTX) (int64, error) {
 }
 
 const findAdoptedSiteAPIKey = `-- name: FindAdoptedSiteAPIKey :one
-select s.id, s.name, s.domain, s.timezone, s.site_key, s.import_secret, s.created_at, s.updated_at, s.deleted_at, s.has_zone_history, k.site_id, k.id, k.name, k.scope, k.prefix, k.key_sha256, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+select s.id, s.name, s.domain, s.timezone, s.site_key, s.import_secret, s.created_at, s.updated_at, s.deleted_at, s.has_zone_history, s.retention_months, k.site_id, k.id, k.name, k.scope, k.prefix, k.key_sha256, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
 from site_api_keys k
 join sites s on s.id = k.site_id and s.deleted_at is null
 where k.key_sha256 = $1
@@ -74,6 +62,7 @@ func (q *Queries) FindAdoptedSiteAPIKey(ctx context.Context, db DBTX, keySha256 
 		&i.Site.UpdatedAt,
 		&i.Site.DeletedAt,
 		&i.Site.HasZoneHistory,
+		&i.Site.RetentionMonths,
 		&i.SiteApiKey.SiteID,
 		&i.SiteApiKey.ID,
 		&i.SiteApiKey.Name,
@@ -89,7 +78,7 @@ func (q *Queries) FindAdoptedSiteAPIKey(ctx context.Context, db DBTX, keySha256 
 }
 
 const findSite = `-- name: FindSite :one
-select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history from sites where id = $1 and deleted_at is null
+select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history, retention_months from sites where id = $1 and deleted_at is null
 `
 
 func (q *Queries) FindSite(ctx context.Context, db DBTX, id uuid.UUID) (Site, error) {
@@ -106,12 +95,13 @@ func (q *Queries) FindSite(ctx context.Context, db DBTX, id uuid.UUID) (Site, er
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.HasZoneHistory,
+		&i.RetentionMonths,
 	)
 	return i, err
 }
 
 const findSiteAPIKeyByHash = `-- name: FindSiteAPIKeyByHash :one
-select s.id, s.name, s.domain, s.timezone, s.site_key, s.import_secret, s.created_at, s.updated_at, s.deleted_at, s.has_zone_history, k.site_id, k.id, k.name, k.scope, k.prefix, k.key_sha256, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+select s.id, s.name, s.domain, s.timezone, s.site_key, s.import_secret, s.created_at, s.updated_at, s.deleted_at, s.has_zone_history, s.retention_months, k.site_id, k.id, k.name, k.scope, k.prefix, k.key_sha256, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
 from site_api_keys k
 join sites s on s.id = k.site_id and s.deleted_at is null
 where k.site_id = $1 and k.key_sha256 = $2
@@ -138,6 +128,7 @@ func (q *Queries) FindSiteAPIKeyByHash(ctx context.Context, db DBTX, siteID uuid
 		&i.Site.UpdatedAt,
 		&i.Site.DeletedAt,
 		&i.Site.HasZoneHistory,
+		&i.Site.RetentionMonths,
 		&i.SiteApiKey.SiteID,
 		&i.SiteApiKey.ID,
 		&i.SiteApiKey.Name,
@@ -153,7 +144,7 @@ func (q *Queries) FindSiteAPIKeyByHash(ctx context.Context, db DBTX, siteID uuid
 }
 
 const findSiteBySiteKey = `-- name: FindSiteBySiteKey :one
-select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history from sites where site_key = $1 and deleted_at is null
+select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history, retention_months from sites where site_key = $1 and deleted_at is null
 `
 
 func (q *Queries) FindSiteBySiteKey(ctx context.Context, db DBTX, siteKey string) (Site, error) {
@@ -170,36 +161,26 @@ func (q *Queries) FindSiteBySiteKey(ctx context.Context, db DBTX, siteKey string
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.HasZoneHistory,
+		&i.RetentionMonths,
 	)
 	return i, err
 }
 
-const findSiteImportSecret = `-- name: FindSiteImportSecret :one
-select import_secret from sites where id = $1 and deleted_at is null
-`
-
-func (q *Queries) FindSiteImportSecret(ctx context.Context, db DBTX, id uuid.UUID) ([]byte, error) {
-	row := db.QueryRow(ctx, findSiteImportSecret, id)
-	var import_secret []byte
-	err := row.Scan(&import_secret)
-	return import_secret, err
-}
-
 const insertSite = `-- name: InsertSite :one
 
-insert into sites (id, name, domain, timezone, site_key, import_secret, created_at, updated_at)
+insert into sites (id, name, domain, timezone, site_key, retention_months, created_at, updated_at)
 values ($1, $2, $3, $4, $5, $6, $7, $7)
-returning id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history
+returning id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history, retention_months
 `
 
 type InsertSiteParams struct {
-	ID           uuid.UUID
-	Name         string
-	Domain       string
-	Timezone     string
-	SiteKey      string
-	ImportSecret []byte
-	CreatedAt    time.Time
+	ID              uuid.UUID
+	Name            string
+	Domain          string
+	Timezone        string
+	SiteKey         string
+	RetentionMonths *int32
+	CreatedAt       time.Time
 }
 
 // Sites and their keys.
@@ -210,7 +191,7 @@ func (q *Queries) InsertSite(ctx context.Context, db DBTX, arg InsertSiteParams)
 		arg.Domain,
 		arg.Timezone,
 		arg.SiteKey,
-		arg.ImportSecret,
+		arg.RetentionMonths,
 		arg.CreatedAt,
 	)
 	var i Site
@@ -225,6 +206,7 @@ func (q *Queries) InsertSite(ctx context.Context, db DBTX, arg InsertSiteParams)
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.HasZoneHistory,
+		&i.RetentionMonths,
 	)
 	return i, err
 }
@@ -389,7 +371,7 @@ func (q *Queries) ListSiteZones(ctx context.Context, db DBTX, siteID uuid.UUID) 
 }
 
 const listSites = `-- name: ListSites :many
-select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history from sites
+select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history, retention_months from sites
 where id < $1 and deleted_at is null
 order by id desc
 limit $2
@@ -417,6 +399,7 @@ func (q *Queries) ListSites(ctx context.Context, db DBTX, before uuid.UUID, maxR
 			&i.UpdatedAt,
 			&i.DeletedAt,
 			&i.HasZoneHistory,
+			&i.RetentionMonths,
 		); err != nil {
 			return nil, err
 		}
@@ -429,7 +412,7 @@ func (q *Queries) ListSites(ctx context.Context, db DBTX, before uuid.UUID, maxR
 }
 
 const lockSite = `-- name: LockSite :one
-select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history from sites where id = $1 and deleted_at is null
+select id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history, retention_months from sites where id = $1 and deleted_at is null
 for update
 `
 
@@ -447,6 +430,7 @@ func (q *Queries) LockSite(ctx context.Context, db DBTX, id uuid.UUID) (Site, er
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.HasZoneHistory,
+		&i.RetentionMonths,
 	)
 	return i, err
 }
@@ -572,19 +556,20 @@ func (q *Queries) TouchSiteAPIKey(ctx context.Context, db DBTX, arg TouchSiteAPI
 }
 
 const updateSite = `-- name: UpdateSite :one
-update sites set name = $1, domain = $2, timezone = $3,
-    has_zone_history = has_zone_history or $4, updated_at = $5
-where id = $6
-returning id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history
+update sites set name = $1, domain = $2, timezone = $3, retention_months = $4,
+    has_zone_history = has_zone_history or $5, updated_at = $6
+where id = $7
+returning id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history, retention_months
 `
 
 type UpdateSiteParams struct {
-	Name        string
-	Domain      string
-	Timezone    string
-	ZoneChanged bool
-	Now         time.Time
-	ID          uuid.UUID
+	Name            string
+	Domain          string
+	Timezone        string
+	RetentionMonths *int32
+	ZoneChanged     bool
+	Now             time.Time
+	ID              uuid.UUID
 }
 
 func (q *Queries) UpdateSite(ctx context.Context, db DBTX, arg UpdateSiteParams) (Site, error) {
@@ -592,6 +577,7 @@ func (q *Queries) UpdateSite(ctx context.Context, db DBTX, arg UpdateSiteParams)
 		arg.Name,
 		arg.Domain,
 		arg.Timezone,
+		arg.RetentionMonths,
 		arg.ZoneChanged,
 		arg.Now,
 		arg.ID,
@@ -608,13 +594,14 @@ func (q *Queries) UpdateSite(ctx context.Context, db DBTX, arg UpdateSiteParams)
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.HasZoneHistory,
+		&i.RetentionMonths,
 	)
 	return i, err
 }
 
 const updateSiteKey = `-- name: UpdateSiteKey :one
 update sites set site_key = $1, updated_at = $2 where id = $3 and deleted_at is null
-returning id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history
+returning id, name, domain, timezone, site_key, import_secret, created_at, updated_at, deleted_at, has_zone_history, retention_months
 `
 
 func (q *Queries) UpdateSiteKey(ctx context.Context, db DBTX, siteKey string, now time.Time, iD uuid.UUID) (Site, error) {
@@ -631,6 +618,7 @@ func (q *Queries) UpdateSiteKey(ctx context.Context, db DBTX, siteKey string, no
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.HasZoneHistory,
+		&i.RetentionMonths,
 	)
 	return i, err
 }

@@ -43,19 +43,31 @@ func (q *Queries) AddSiteDrops(ctx context.Context, db DBTX, arg AddSiteDropsPar
 
 const claimReportedEvents = `-- name: ClaimReportedEvents :many
 
-insert into reported_events (site_id, event_digest)
-select $1, d.digest
-from (select unnest($2::bytea[]) as digest) d
+insert into reported_events (site_id, event_digest, added_by, claimed_on)
+select $1, d.digest, nullif($2::bigint, 0), $3::date
+from (select unnest($4::bytea[]) as digest) d
 order by d.digest
 on conflict (site_id, event_digest) do nothing
 returning event_digest
 `
 
+type ClaimReportedEventsParams struct {
+	SiteID    uuid.UUID
+	ImportRun int64
+	ClaimedOn time.Time
+	Digests   [][]byte
+}
+
 // What surrounds the counting: reported events, drops, and erasure.
 // ClaimReportedEvents returns the digests that were new. In key order, so that
-// two batches never wait for each other in a circle.
-func (q *Queries) ClaimReportedEvents(ctx context.Context, db DBTX, siteID uuid.UUID, digests [][]byte) ([][]byte, error) {
-	rows, err := db.Query(ctx, claimReportedEvents, siteID, digests)
+// two batches never wait for each other in a circle. Import 0 is none.
+func (q *Queries) ClaimReportedEvents(ctx context.Context, db DBTX, arg ClaimReportedEventsParams) ([][]byte, error) {
+	rows, err := db.Query(ctx, claimReportedEvents,
+		arg.SiteID,
+		arg.ImportRun,
+		arg.ClaimedOn,
+		arg.Digests,
+	)
 	if err != nil {
 		return nil, err
 	}

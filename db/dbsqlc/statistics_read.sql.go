@@ -13,22 +13,34 @@ import (
 )
 
 const countCustomEvents = `-- name: CountCustomEvents :many
-select of_span.name::text as name, sum(of_span.count)::bigint as count, sum(of_span.visitors)::bigint as visitors
+select of_span.name::text as name, sum(of_span.count)::bigint as count, sum(of_span.visitors)::bigint as visitors, count(*) over () as total
 from (select unnest($1::timestamptz[]) as starts_at, unnest($2::timestamptz[]) as ends_at) span
 cross join lateral (
-    select e.name collate "C" as name, count(*) as count, count(distinct e.visitor) as visitors
-    from events e
-    where e.site_id = $3 and e.occurred_at >= span.starts_at and e.occurred_at < span.ends_at and e.name is not null
-    group by e.name collate "C"
+    select case when r.rank > $3::int or r.name = '(other)' then '(other)' else r.name end as name,
+           sum(r.own) as count, count(distinct r.visitor) as visitors
+    from (
+        select t.name, t.visitor, t.own, dense_rank() over (order by t.name = '(other)', t.name_count desc, t.name) as rank
+        from (
+            select v.name, v.visitor, v.own, sum(v.own) over (partition by v.name) as name_count
+            from (
+                select e.name collate "C" as name, e.visitor, count(*) as own
+                from events e
+                where e.site_id = $4 and e.occurred_at >= span.starts_at and e.occurred_at < span.ends_at and e.name is not null
+                group by 1, e.visitor
+            ) v
+        ) t
+    ) r
+    group by 1
 ) of_span
 group by of_span.name
-order by sum(of_span.count) desc, of_span.name
-limit $4::int
+order by of_span.name = '(other)', sum(of_span.count) desc, of_span.name
+limit $5::int
 `
 
 type CountCustomEventsParams struct {
 	Starts  []time.Time
 	Ends    []time.Time
+	NameCap int32
 	SiteID  uuid.UUID
 	MaxRows int32
 }
@@ -37,13 +49,16 @@ type CountCustomEventsRow struct {
 	Name     string
 	Count    int64
 	Visitors int64
+	Total    int64
 }
 
-// Custom events inside the spans, by name.
+// Custom events inside the spans, by name: of each span the first @name_cap names, and the
+// rest as RankSessionLabels.
 func (q *Queries) CountCustomEvents(ctx context.Context, db DBTX, arg CountCustomEventsParams) ([]CountCustomEventsRow, error) {
 	rows, err := db.Query(ctx, countCustomEvents,
 		arg.Starts,
 		arg.Ends,
+		arg.NameCap,
 		arg.SiteID,
 		arg.MaxRows,
 	)
@@ -54,7 +69,12 @@ func (q *Queries) CountCustomEvents(ctx context.Context, db DBTX, arg CountCusto
 	items := []CountCustomEventsRow{}
 	for rows.Next() {
 		var i CountCustomEventsRow
-		if err := rows.Scan(&i.Name, &i.Count, &i.Visitors); err != nil {
+		if err := rows.Scan(
+			&i.Name,
+			&i.Count,
+			&i.Visitors,
+			&i.Total,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -66,37 +86,53 @@ func (q *Queries) CountCustomEvents(ctx context.Context, db DBTX, arg CountCusto
 }
 
 const countEventProps = `-- name: CountEventProps :many
-select p.key::text as key, p.value::text as value, count(*) as count
-from (
-    select unnest($1::timestamptz[]) as starts_at, unnest($2::timestamptz[]) as ends_at
-) span
-join events e on e.site_id = $3 and e.occurred_at >= span.starts_at and e.occurred_at < span.ends_at
-cross join lateral jsonb_each_text(e.props) p (key, value)
-where e.name = $4::text
-group by p.key, p.value
-order by count(*) desc, p.key collate "C", p.value collate "C"
-limit $5::int
+select r.key::text as key, r.value::text as value, sum(r.count)::bigint as count, count(*) over () as total
+from (select unnest($1::timestamptz[]) as starts_at, unnest($2::timestamptz[]) as ends_at) span
+cross join lateral (
+    select case when k.key_rank > $3::int then '(other)' else k.key end as key,
+           case when k.key_rank > $3::int or k.value_rank > $4::int then '(other)' else k.value end as value, k.count
+    from (
+        select c.key, c.value, c.count, dense_rank() over (order by c.key_count desc, c.key) as key_rank,
+               row_number() over (partition by c.key order by c.count desc, c.value) as value_rank
+        from (
+            select p.key collate "C" as key, p.value collate "C" as value, count(*) as count, sum(count(*)) over (partition by p.key collate "C") as key_count
+            from events e
+            cross join lateral jsonb_each_text(e.props) p (key, value)
+            where e.site_id = $5 and e.occurred_at >= span.starts_at and e.occurred_at < span.ends_at and e.name = $6::text
+            group by 1, 2
+        ) c
+    ) k
+) r
+group by r.key, r.value
+order by sum(r.count) desc, r.key, r.value
+limit $7::int
 `
 
 type CountEventPropsParams struct {
-	Starts  []time.Time
-	Ends    []time.Time
-	SiteID  uuid.UUID
-	Name    string
-	MaxRows int32
+	Starts   []time.Time
+	Ends     []time.Time
+	KeyCap   int32
+	ValueCap int32
+	SiteID   uuid.UUID
+	Name     string
+	MaxRows  int32
 }
 
 type CountEventPropsRow struct {
 	Key   string
 	Value string
 	Count int64
+	Total int64
 }
 
-// Properties of one custom event inside the spans.
+// Properties of one custom event inside the spans: of each span the first @key_cap keys,
+// and of each of these the first @value_cap values; the rest reads (other).
 func (q *Queries) CountEventProps(ctx context.Context, db DBTX, arg CountEventPropsParams) ([]CountEventPropsRow, error) {
 	rows, err := db.Query(ctx, countEventProps,
 		arg.Starts,
 		arg.Ends,
+		arg.KeyCap,
+		arg.ValueCap,
 		arg.SiteID,
 		arg.Name,
 		arg.MaxRows,
@@ -108,7 +144,12 @@ func (q *Queries) CountEventProps(ctx context.Context, db DBTX, arg CountEventPr
 	items := []CountEventPropsRow{}
 	for rows.Next() {
 		var i CountEventPropsRow
-		if err := rows.Scan(&i.Key, &i.Value, &i.Count); err != nil {
+		if err := rows.Scan(
+			&i.Key,
+			&i.Value,
+			&i.Count,
+			&i.Total,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -216,8 +257,28 @@ func (q *Queries) CountTraffic(ctx context.Context, db DBTX, starts []time.Time,
 	return items, nil
 }
 
+const findFirstEvent = `-- name: FindFirstEvent :one
+select min(f.at)::timestamptz as first_at
+from (
+    (select r.first_at as at from rollup_days r where r.site_id = $1 order by r.day limit 1)
+    union all
+    (select e.occurred_at from events e where e.site_id = $1 order by e.occurred_at limit 1)
+) f
+having count(*) > 0
+`
+
+// When the first event of a site happened that is known of: rollups outlive events, and
+// events come before rollups.
+func (q *Queries) FindFirstEvent(ctx context.Context, db DBTX, siteID uuid.UUID) (time.Time, error) {
+	row := db.QueryRow(ctx, findFirstEvent, siteID)
+	var first_at time.Time
+	err := row.Scan(&first_at)
+	return first_at, err
+}
+
 const rankPages = `-- name: RankPages :many
-select of_span.label::text as label, sum(of_span.visitors)::bigint as visitors, sum(of_span.pageviews)::bigint as pageviews
+select of_span.label::text as label, sum(of_span.visitors)::bigint as visitors, sum(of_span.pageviews)::bigint as pageviews,
+       count(*) over () as total
 from (select unnest($1::timestamptz[]) as starts_at, unnest($2::timestamptz[]) as ends_at) span
 cross join lateral (
     select case when r.rank > $3::int or r.label = '(other)' then '(other)' else r.label end as label,
@@ -259,6 +320,7 @@ type RankPagesRow struct {
 	Label     string
 	Visitors  int64
 	Pageviews int64
+	Total     int64
 }
 
 // Pages viewed inside the spans: as RankSessionLabels, but pageviews first.
@@ -277,115 +339,11 @@ func (q *Queries) RankPages(ctx context.Context, db DBTX, arg RankPagesParams) (
 	items := []RankPagesRow{}
 	for rows.Next() {
 		var i RankPagesRow
-		if err := rows.Scan(&i.Label, &i.Visitors, &i.Pageviews); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const rankSessionLabels = `-- name: RankSessionLabels :many
-select ranked.dimension::text as dimension, ranked.label::text as label,
-       ranked.visitors::bigint as visitors, ranked.pageviews::bigint as pageviews
-from (
-    select d.dimension, of_span.label, sum(of_span.visitors) as visitors, sum(of_span.pageviews) as pageviews,
-           row_number() over (
-               partition by d.dimension
-               order by of_span.label = '(other)', sum(of_span.visitors) desc, sum(of_span.pageviews) desc, of_span.label
-           ) as rank
-    from (select unnest($1::text[]) as dimension) d
-    cross join (select unnest($2::timestamptz[]) as starts_at, unnest($3::timestamptz[]) as ends_at) span
-    cross join lateral (
-        select case when r.rank > $4::int or r.label = '(other)' then '(other)' else r.label end as label,
-               count(distinct r.visitor) as visitors,
-               sum(r.pageviews) as pageviews
-        from (
-            select t.label, t.visitor, t.pageviews, dense_rank() over (
-                       order by t.label = '(other)', t.label_visitors desc, t.label_pageviews desc, t.label
-                   ) as rank
-            from (
-                select v.label, v.visitor, v.pageviews,
-                       count(*) over (partition by v.label) as label_visitors,
-                       sum(v.pageviews) over (partition by v.label) as label_pageviews
-                from (
-                    select l.label, l.visitor, sum(l.pageviews) as pageviews
-                    from (
-                        select case d.dimension
-                                   when 'entry' then s.entry_path
-                                   when 'exit' then s.exit_path
-                                   when 'source' then s.source
-                                   when 'utm_source' then s.utm_source
-                                   when 'utm_medium' then s.utm_medium
-                                   when 'utm_campaign' then s.utm_campaign
-                                   when 'utm_term' then s.utm_term
-                                   when 'utm_content' then s.utm_content
-                                   when 'country' then s.country
-                                   when 'device' then s.device
-                                   when 'browser' then s.browser
-                                   when 'os' then s.os
-                               end collate "C" as label,
-                               s.visitor,
-                               case when d.dimension in ('entry', 'exit') then 1 else s.pageviews end as pageviews
-                        from sessions s
-                        where s.site_id = $5 and s.started_at >= span.starts_at and s.started_at < span.ends_at
-                    ) l
-                    where l.label <> ''
-                    group by l.label, l.visitor
-                ) v
-            ) t
-        ) r
-        group by 1
-    ) of_span
-    group by d.dimension, of_span.label
-) ranked
-where ranked.rank <= $6::int
-order by ranked.dimension, ranked.rank
-`
-
-type RankSessionLabelsParams struct {
-	Dimensions []string
-	Starts     []time.Time
-	Ends       []time.Time
-	LabelCap   int32
-	SiteID     uuid.UUID
-	MaxRows    int32
-}
-
-type RankSessionLabelsRow struct {
-	Dimension string
-	Label     string
-	Visitors  int64
-	Pageviews int64
-}
-
-// Labels of the sessions that start inside the spans, for several dimensions. Of
-// each span and dimension the first @label_cap labels keep their name; the rest,
-// and any label that is literally (other), become one row.
-func (q *Queries) RankSessionLabels(ctx context.Context, db DBTX, arg RankSessionLabelsParams) ([]RankSessionLabelsRow, error) {
-	rows, err := db.Query(ctx, rankSessionLabels,
-		arg.Dimensions,
-		arg.Starts,
-		arg.Ends,
-		arg.LabelCap,
-		arg.SiteID,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []RankSessionLabelsRow{}
-	for rows.Next() {
-		var i RankSessionLabelsRow
 		if err := rows.Scan(
-			&i.Dimension,
 			&i.Label,
 			&i.Visitors,
 			&i.Pageviews,
+			&i.Total,
 		); err != nil {
 			return nil, err
 		}

@@ -44,6 +44,19 @@ func (q *Queries) CountDaysNotSealed(ctx context.Context, db DBTX, siteID uuid.U
 	return count, err
 }
 
+const deleteOpenLabels = `-- name: DeleteOpenLabels :exec
+delete from rollup_labels l
+where l.site_id = $1 and l.open_day < coalesce(
+    (select min(d.day) from site_days d where d.site_id = $1 and d.state <> 'sealed'), 'infinity'::date)
+`
+
+// DeleteOpenLabels removes the labels that came with days that are all sealed, and that
+// nothing sealed has.
+func (q *Queries) DeleteOpenLabels(ctx context.Context, db DBTX, siteID uuid.UUID) error {
+	_, err := db.Exec(ctx, deleteOpenLabels, siteID)
+	return err
+}
+
 const deleteRollupBlocks = `-- name: DeleteRollupBlocks :exec
 delete from rollup_blocks b
 using (select unnest($1::smallint[]) as level, unnest($2::date[]) as first_day) gone
@@ -53,6 +66,15 @@ where b.site_id = $3 and b.level = gone.level and b.first_day = gone.first_day
 // DeleteRollupBlocks removes the blocks that begin on the given days, each of its level.
 func (q *Queries) DeleteRollupBlocks(ctx context.Context, db DBTX, levels []int16, firstDays []time.Time, siteID uuid.UUID) error {
 	_, err := db.Exec(ctx, deleteRollupBlocks, levels, firstDays, siteID)
+	return err
+}
+
+const deleteRollupColumns = `-- name: DeleteRollupColumns :exec
+delete from rollup_columns where site_id = $1 and day = $2
+`
+
+func (q *Queries) DeleteRollupColumns(ctx context.Context, db DBTX, siteID uuid.UUID, day time.Time) error {
+	_, err := db.Exec(ctx, deleteRollupColumns, siteID, day)
 	return err
 }
 
@@ -113,6 +135,32 @@ func (q *Queries) FindDayExtent(ctx context.Context, db DBTX, siteID uuid.UUID, 
 	return i, err
 }
 
+const findLabelOrder = `-- name: FindLabelOrder :many
+select counts from rollup_counts
+where site_id = $1 and dimension = $2 and part = -1 and level = 0 and first_day = $3
+`
+
+// FindLabelOrder returns the order of an open day's labels, if there is one.
+func (q *Queries) FindLabelOrder(ctx context.Context, db DBTX, siteID uuid.UUID, dimension string, day time.Time) ([][]byte, error) {
+	rows, err := db.Query(ctx, findLabelOrder, siteID, dimension, day)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]byte{}
+	for rows.Next() {
+		var counts []byte
+		if err := rows.Scan(&counts); err != nil {
+			return nil, err
+		}
+		items = append(items, counts)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const findLastRollupLabel = `-- name: FindLastRollupLabel :one
 select last_label from rollup_sites where site_id = $1
 `
@@ -123,6 +171,70 @@ func (q *Queries) FindLastRollupLabel(ctx context.Context, db DBTX, siteID uuid.
 	var last_label int64
 	err := row.Scan(&last_label)
 	return last_label, err
+}
+
+const findMatchingLabels = `-- name: FindMatchingLabels :many
+select id from rollup_labels where site_id = $1 and value = '' and label like any ($2::text[])
+limit $3
+`
+
+// FindMatchingLabels returns the labels, other than properties, that are like one of the patterns.
+func (q *Queries) FindMatchingLabels(ctx context.Context, db DBTX, siteID uuid.UUID, patterns []string, maxRows int32) ([]int64, error) {
+	rows, err := db.Query(ctx, findMatchingLabels, siteID, patterns, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []int64{}
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const findMatchingProps = `-- name: FindMatchingProps :many
+select id from rollup_labels where site_id = $1 and label = $2 and value <> '' and value like any ($3::text[])
+limit $4
+`
+
+type FindMatchingPropsParams struct {
+	SiteID   uuid.UUID
+	Key      string
+	Patterns []string
+	MaxRows  int32
+}
+
+// FindMatchingProps returns a property's pairs whose value is like one of the patterns, and not empty.
+func (q *Queries) FindMatchingProps(ctx context.Context, db DBTX, arg FindMatchingPropsParams) ([]int64, error) {
+	rows, err := db.Query(ctx, findMatchingProps,
+		arg.SiteID,
+		arg.Key,
+		arg.Patterns,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []int64{}
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const findRollupGeneration = `-- name: FindRollupGeneration :one
@@ -138,12 +250,13 @@ func (q *Queries) FindRollupGeneration(ctx context.Context, db DBTX, siteID uuid
 }
 
 const findRollupLabels = `-- name: FindRollupLabels :many
-select id, digest from rollup_labels where site_id = $1 and digest = any ($2::bytea[])
+select id, digest, open_day from rollup_labels where site_id = $1 and digest = any ($2::bytea[])
 `
 
 type FindRollupLabelsRow struct {
-	ID     int64
-	Digest []byte
+	ID      int64
+	Digest  []byte
+	OpenDay *time.Time
 }
 
 func (q *Queries) FindRollupLabels(ctx context.Context, db DBTX, siteID uuid.UUID, digests [][]byte) ([]FindRollupLabelsRow, error) {
@@ -155,7 +268,7 @@ func (q *Queries) FindRollupLabels(ctx context.Context, db DBTX, siteID uuid.UUI
 	items := []FindRollupLabelsRow{}
 	for rows.Next() {
 		var i FindRollupLabelsRow
-		if err := rows.Scan(&i.ID, &i.Digest); err != nil {
+		if err := rows.Scan(&i.ID, &i.Digest, &i.OpenDay); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -232,16 +345,17 @@ func (q *Queries) InsertRollupBlock(ctx context.Context, db DBTX, siteID uuid.UU
 }
 
 const insertRollupLabels = `-- name: InsertRollupLabels :exec
-insert into rollup_labels (site_id, id, digest, label, value)
-select $1, n.id, n.digest, n.label, n.value
+insert into rollup_labels (site_id, id, digest, label, value, open_day)
+select $1, n.id, n.digest, n.label, n.value, $2
 from (
-    select unnest($2::bigint[]) as id, unnest($3::bytea[]) as digest,
-           unnest($4::text[]) as label, unnest($5::text[]) as value
+    select unnest($3::bigint[]) as id, unnest($4::bytea[]) as digest,
+           unnest($5::text[]) as label, unnest($6::text[]) as value
 ) n
 `
 
 type InsertRollupLabelsParams struct {
 	SiteID  uuid.UUID
+	OpenDay *time.Time
 	Ids     []int64
 	Digests [][]byte
 	Labels  []string
@@ -251,6 +365,7 @@ type InsertRollupLabelsParams struct {
 func (q *Queries) InsertRollupLabels(ctx context.Context, db DBTX, arg InsertRollupLabelsParams) error {
 	_, err := db.Exec(ctx, insertRollupLabels,
 		arg.SiteID,
+		arg.OpenDay,
 		arg.Ids,
 		arg.Digests,
 		arg.Labels,
@@ -312,12 +427,34 @@ func (q *Queries) ListBlockCounts(ctx context.Context, db DBTX, arg ListBlockCou
 }
 
 const listDayProps = `-- name: ListDayProps :many
-select e.name::text as name, p.key::text as key, p.value::text as value, count(*) as count
-from events e
-cross join lateral jsonb_each_text(e.props) p (key, value)
-where e.site_id = $1 and e.occurred_at >= $2 and e.occurred_at < $3 and e.name is not null
-group by e.name, p.key, p.value
+select r.name::text as name, r.key::text as key, r.value::text as value, sum(r.count)::bigint as count
+from (
+    select k.name, case when k.key_rank > $1::int then '(other)' else k.key end as key,
+           case when k.key_rank > $1::int or k.value_rank > $2::int then '(other)' else k.value end as value, k.count
+    from (
+        select c.name, c.key, c.value, c.count, dense_rank() over (partition by c.name order by c.key_count desc, c.key) as key_rank,
+               row_number() over (partition by c.name, c.key order by c.count desc, c.value) as value_rank
+        from (
+            select e.name, p.key collate "C" as key, p.value collate "C" as value, count(*) as count,
+                   sum(count(*)) over (partition by e.name, p.key collate "C") as key_count
+            from events e
+            cross join lateral jsonb_each_text(e.props) p (key, value)
+            where e.site_id = $3 and e.occurred_at >= $4 and e.occurred_at < $5 and e.name = any ($6::text[])
+            group by 1, 2, 3
+        ) c
+    ) k
+) r
+group by r.name, r.key, r.value
 `
+
+type ListDayPropsParams struct {
+	KeyCap   int32
+	ValueCap int32
+	SiteID   uuid.UUID
+	StartsAt time.Time
+	EndsAt   time.Time
+	Names    []string
+}
 
 type ListDayPropsRow struct {
 	Name  string
@@ -326,9 +463,17 @@ type ListDayPropsRow struct {
 	Count int64
 }
 
-// ListDayProps counts the properties of all custom events of a stretch of a day.
-func (q *Queries) ListDayProps(ctx context.Context, db DBTX, siteID uuid.UUID, startsAt time.Time, endsAt time.Time) ([]ListDayPropsRow, error) {
-	rows, err := db.Query(ctx, listDayProps, siteID, startsAt, endsAt)
+// ListDayProps counts the properties of some custom events of a stretch of a day, with the
+// caps of CountEventProps for each of them.
+func (q *Queries) ListDayProps(ctx context.Context, db DBTX, arg ListDayPropsParams) ([]ListDayPropsRow, error) {
+	rows, err := db.Query(ctx, listDayProps,
+		arg.KeyCap,
+		arg.ValueCap,
+		arg.SiteID,
+		arg.StartsAt,
+		arg.EndsAt,
+		arg.Names,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -352,48 +497,38 @@ func (q *Queries) ListDayProps(ctx context.Context, db DBTX, siteID uuid.UUID, s
 	return items, nil
 }
 
-const listDaySessions = `-- name: ListDaySessions :many
-select site_id, day, id, visitor, started_at, last_at, pageviews, events, entry_at, entry_path, exit_at, exit_path, source, utm_source, utm_medium, utm_campaign, utm_term, utm_content, country, device, browser, os from sessions
-where site_id = $1 and day = $2 and visitor = any ($3::bigint[])
+const listDayVisitors = `-- name: ListDayVisitors :many
+select distinct visitor from sessions
+where site_id = $1 and day = $2 and visitor > $3
+order by visitor
+limit $4
 `
 
-// ListDaySessions returns all sessions of some visitors of a day.
-func (q *Queries) ListDaySessions(ctx context.Context, db DBTX, siteID uuid.UUID, day time.Time, visitors []int64) ([]Session, error) {
-	rows, err := db.Query(ctx, listDaySessions, siteID, day, visitors)
+type ListDayVisitorsParams struct {
+	SiteID  uuid.UUID
+	Day     time.Time
+	After   int64
+	MaxRows int32
+}
+
+func (q *Queries) ListDayVisitors(ctx context.Context, db DBTX, arg ListDayVisitorsParams) ([]int64, error) {
+	rows, err := db.Query(ctx, listDayVisitors,
+		arg.SiteID,
+		arg.Day,
+		arg.After,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []Session{}
+	items := []int64{}
 	for rows.Next() {
-		var i Session
-		if err := rows.Scan(
-			&i.SiteID,
-			&i.Day,
-			&i.ID,
-			&i.Visitor,
-			&i.StartedAt,
-			&i.LastAt,
-			&i.Pageviews,
-			&i.Events,
-			&i.EntryAt,
-			&i.EntryPath,
-			&i.ExitAt,
-			&i.ExitPath,
-			&i.Source,
-			&i.UtmSource,
-			&i.UtmMedium,
-			&i.UtmCampaign,
-			&i.UtmTerm,
-			&i.UtmContent,
-			&i.Country,
-			&i.Device,
-			&i.Browser,
-			&i.Os,
-		); err != nil {
+		var visitor int64
+		if err := rows.Scan(&visitor); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, visitor)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -477,6 +612,38 @@ func (q *Queries) ListDaysToFold(ctx context.Context, db DBTX, arg ListDaysToFol
 	return items, nil
 }
 
+const listDaysToRebuild = `-- name: ListDaysToRebuild :many
+select day, state from site_days
+where site_id = $1 and not trimmed
+order by day
+`
+
+type ListDaysToRebuildRow struct {
+	Day   time.Time
+	State string
+}
+
+// ListDaysToRebuild returns the days whose events are all there.
+func (q *Queries) ListDaysToRebuild(ctx context.Context, db DBTX, siteID uuid.UUID) ([]ListDaysToRebuildRow, error) {
+	rows, err := db.Query(ctx, listDaysToRebuild, siteID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListDaysToRebuildRow{}
+	for rows.Next() {
+		var i ListDaysToRebuildRow
+		if err := rows.Scan(&i.Day, &i.State); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listRollupBlocks = `-- name: ListRollupBlocks :many
 select level, first_day
 from rollup_blocks
@@ -510,7 +677,7 @@ func (q *Queries) ListRollupBlocks(ctx context.Context, db DBTX, siteID uuid.UUI
 
 const listRollupDays = `-- name: ListRollupDays :many
 
-select d.day, d.starts_at, d.ends_at, d.state, r.first_at, r.last_at,
+select d.day, d.starts_at, d.ends_at, d.state, d.packed, d.trimmed, r.first_at, r.last_at,
        coalesce(r.pageviews, 0)::bigint as pageviews, coalesce(r.visitors, 0)::bigint as visitors,
        coalesce(r.sessions, 0)::bigint as sessions, coalesce(r.bounces, 0)::bigint as bounces,
        coalesce(r.duration_us, 0)::bigint as duration_us,
@@ -528,6 +695,8 @@ type ListRollupDaysRow struct {
 	StartsAt   time.Time
 	EndsAt     time.Time
 	State      string
+	Packed     bool
+	Trimmed    bool
 	FirstAt    *time.Time
 	LastAt     *time.Time
 	Pageviews  int64
@@ -557,6 +726,8 @@ func (q *Queries) ListRollupDays(ctx context.Context, db DBTX, siteID uuid.UUID,
 			&i.StartsAt,
 			&i.EndsAt,
 			&i.State,
+			&i.Packed,
+			&i.Trimmed,
 			&i.FirstAt,
 			&i.LastAt,
 			&i.Pageviews,
@@ -645,7 +816,7 @@ func (q *Queries) ListRollupLabels(ctx context.Context, db DBTX, siteID uuid.UUI
 }
 
 const listSessionEvents = `-- name: ListSessionEvents :many
-select visitor, occurred_at, path, name, props
+select visitor, session_id, occurred_at, id, path, hostname, name, props
 from events
 where site_id = $1 and day = $2 and session_id = any ($3::bigint[])
   and occurred_at >= $4 and occurred_at < $5
@@ -661,13 +832,16 @@ type ListSessionEventsParams struct {
 
 type ListSessionEventsRow struct {
 	Visitor    int64
+	SessionID  int64
 	OccurredAt time.Time
+	ID         int64
 	Path       string
+	Hostname   *string
 	Name       *string
 	Props      []byte
 }
 
-// ListSessionEvents returns the events of some sessions of a day.
+// ListSessionEvents returns the events of some sessions of a day, in no order.
 func (q *Queries) ListSessionEvents(ctx context.Context, db DBTX, arg ListSessionEventsParams) ([]ListSessionEventsRow, error) {
 	rows, err := db.Query(ctx, listSessionEvents,
 		arg.SiteID,
@@ -685,8 +859,11 @@ func (q *Queries) ListSessionEvents(ctx context.Context, db DBTX, arg ListSessio
 		var i ListSessionEventsRow
 		if err := rows.Scan(
 			&i.Visitor,
+			&i.SessionID,
 			&i.OccurredAt,
+			&i.ID,
 			&i.Path,
+			&i.Hostname,
 			&i.Name,
 			&i.Props,
 		); err != nil {
@@ -719,6 +896,39 @@ func (q *Queries) ListStaleVisitors(ctx context.Context, db DBTX, siteID uuid.UU
 			return nil, err
 		}
 		items = append(items, visitor)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listUnpackedDays = `-- name: ListUnpackedDays :many
+select site_id, day from site_days
+where state = 'sealed' and not packed and not trimmed
+order by ends_at desc, site_id
+limit $1
+`
+
+type ListUnpackedDaysRow struct {
+	SiteID uuid.UUID
+	Day    time.Time
+}
+
+// ListUnpackedDays returns days that were sealed without columns, the newest first.
+func (q *Queries) ListUnpackedDays(ctx context.Context, db DBTX, maxRows int32) ([]ListUnpackedDaysRow, error) {
+	rows, err := db.Query(ctx, listUnpackedDays, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListUnpackedDaysRow{}
+	for rows.Next() {
+		var i ListUnpackedDaysRow
+		if err := rows.Scan(&i.SiteID, &i.Day); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -848,7 +1058,7 @@ func (q *Queries) LockRollupSite(ctx context.Context, db DBTX, siteID uuid.UUID)
 }
 
 const lockSiteDay = `-- name: LockSiteDay :one
-select day, starts_at, ends_at, state from site_days
+select day, starts_at, ends_at, state, packed, trimmed from site_days
 where site_id = $1 and day = $2
 for update
 `
@@ -858,6 +1068,8 @@ type LockSiteDayRow struct {
 	StartsAt time.Time
 	EndsAt   time.Time
 	State    string
+	Packed   bool
+	Trimmed  bool
 }
 
 // LockSiteDay waits for all who write into the day.
@@ -869,8 +1081,21 @@ func (q *Queries) LockSiteDay(ctx context.Context, db DBTX, siteID uuid.UUID, da
 		&i.StartsAt,
 		&i.EndsAt,
 		&i.State,
+		&i.Packed,
+		&i.Trimmed,
 	)
 	return i, err
+}
+
+const markDayStale = `-- name: MarkDayStale :exec
+update session_heads set stale = true
+where site_id = $1 and day = $2 and not stale
+`
+
+// MarkDayStale lets all visitors of an open day be folded anew.
+func (q *Queries) MarkDayStale(ctx context.Context, db DBTX, siteID uuid.UUID, day time.Time) error {
+	_, err := db.Exec(ctx, markDayStale, siteID, day)
+	return err
 }
 
 const markSiteDaysDirty = `-- name: MarkSiteDaysDirty :exec
@@ -878,7 +1103,7 @@ with late as (
     select d.site_id, d.day
     from (select unnest($1::uuid[]) as site_id, unnest($2::date[]) as day) k
     join site_days d using (site_id, day)
-    where d.state = 'sealed'
+    where d.state = 'sealed' and not d.trimmed
     order by d.site_id, d.day
     for no key update of d
 )
@@ -891,6 +1116,31 @@ where d.site_id = late.site_id and d.day = late.day
 // share a day, so that two who share it can't wait for each other.
 func (q *Queries) MarkSiteDaysDirty(ctx context.Context, db DBTX, siteIds []uuid.UUID, days []time.Time) error {
 	_, err := db.Exec(ctx, markSiteDaysDirty, siteIds, days)
+	return err
+}
+
+const saveRollupColumns = `-- name: SaveRollupColumns :exec
+insert into rollup_columns (site_id, day, block, part, packed)
+select $1, $2, $3, n.part, n.packed
+from (select unnest($4::text[]) as part, unnest($5::bytea[]) as packed) n
+`
+
+type SaveRollupColumnsParams struct {
+	SiteID uuid.UUID
+	Day    time.Time
+	Block  int32
+	Parts  []string
+	Packed [][]byte
+}
+
+func (q *Queries) SaveRollupColumns(ctx context.Context, db DBTX, arg SaveRollupColumnsParams) error {
+	_, err := db.Exec(ctx, saveRollupColumns,
+		arg.SiteID,
+		arg.Day,
+		arg.Block,
+		arg.Parts,
+		arg.Packed,
+	)
 	return err
 }
 
@@ -986,10 +1236,10 @@ func (q *Queries) SaveRollupHours(ctx context.Context, db DBTX, arg SaveRollupHo
 }
 
 const saveVisitorPortions = `-- name: SaveVisitorPortions :exec
-insert into rollup_visitors (site_id, day, visitor, portion)
-select $1, $2, n.visitor, n.portion
-from (select unnest($3::bigint[]) as visitor, unnest($4::bytea[]) as portion) n
-on conflict (site_id, day, visitor) do update set portion = excluded.portion
+insert into rollup_visitors (site_id, day, visitor, portion, sessions)
+select $1, $2, n.visitor, n.portion, n.sessions
+from (select unnest($3::bigint[]) as visitor, unnest($4::bytea[]) as portion, unnest($5::bytea[]) as sessions) n
+on conflict (site_id, day, visitor) do update set portion = excluded.portion, sessions = excluded.sessions
 `
 
 type SaveVisitorPortionsParams struct {
@@ -997,6 +1247,7 @@ type SaveVisitorPortionsParams struct {
 	Day      time.Time
 	Visitors []int64
 	Portions [][]byte
+	Sessions [][]byte
 }
 
 func (q *Queries) SaveVisitorPortions(ctx context.Context, db DBTX, arg SaveVisitorPortionsParams) error {
@@ -1005,7 +1256,17 @@ func (q *Queries) SaveVisitorPortions(ctx context.Context, db DBTX, arg SaveVisi
 		arg.Day,
 		arg.Visitors,
 		arg.Portions,
+		arg.Sessions,
 	)
+	return err
+}
+
+const setLabelsOpenDay = `-- name: SetLabelsOpenDay :exec
+update rollup_labels set open_day = $1 where site_id = $2 and id = any ($3::bigint[])
+`
+
+func (q *Queries) SetLabelsOpenDay(ctx context.Context, db DBTX, openDay *time.Time, siteID uuid.UUID, ids []int64) error {
+	_, err := db.Exec(ctx, setLabelsOpenDay, openDay, siteID, ids)
 	return err
 }
 
@@ -1018,17 +1279,26 @@ func (q *Queries) SetLastRollupLabel(ctx context.Context, db DBTX, lastLabel int
 	return err
 }
 
-const setSiteDaySealed = `-- name: SetSiteDaySealed :exec
-update site_days set state = 'sealed' where site_id = $1 and day = $2
+const setSiteDayPacked = `-- name: SetSiteDayPacked :exec
+update site_days set packed = true where site_id = $1 and day = $2 and state = 'sealed' and not trimmed
 `
 
-func (q *Queries) SetSiteDaySealed(ctx context.Context, db DBTX, siteID uuid.UUID, day time.Time) error {
-	_, err := db.Exec(ctx, setSiteDaySealed, siteID, day)
+func (q *Queries) SetSiteDayPacked(ctx context.Context, db DBTX, siteID uuid.UUID, day time.Time) error {
+	_, err := db.Exec(ctx, setSiteDayPacked, siteID, day)
+	return err
+}
+
+const setSiteDaySealed = `-- name: SetSiteDaySealed :exec
+update site_days set state = 'sealed', packed = true, sealed_at = $1 where site_id = $2 and day = $3
+`
+
+func (q *Queries) SetSiteDaySealed(ctx context.Context, db DBTX, now *time.Time, siteID uuid.UUID, day time.Time) error {
+	_, err := db.Exec(ctx, setSiteDaySealed, now, siteID, day)
 	return err
 }
 
 const shareSiteDays = `-- name: ShareSiteDays :many
-select d.site_id, d.day, d.state
+select d.site_id, d.day, d.state, d.trimmed
 from (select unnest($1::uuid[]) as site_id, unnest($2::date[]) as day) k
 join site_days d using (site_id, day)
 order by d.site_id, d.day
@@ -1036,9 +1306,10 @@ for key share of d
 `
 
 type ShareSiteDaysRow struct {
-	SiteID uuid.UUID
-	Day    time.Time
-	State  string
+	SiteID  uuid.UUID
+	Day     time.Time
+	State   string
+	Trimmed bool
 }
 
 // ShareSiteDays keeps days from being sealed until the transaction ends.
@@ -1051,7 +1322,12 @@ func (q *Queries) ShareSiteDays(ctx context.Context, db DBTX, siteIds []uuid.UUI
 	items := []ShareSiteDaysRow{}
 	for rows.Next() {
 		var i ShareSiteDaysRow
-		if err := rows.Scan(&i.SiteID, &i.Day, &i.State); err != nil {
+		if err := rows.Scan(
+			&i.SiteID,
+			&i.Day,
+			&i.State,
+			&i.Trimmed,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

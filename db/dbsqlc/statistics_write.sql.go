@@ -26,8 +26,8 @@ func (q *Queries) BeginSiteImport(ctx context.Context, db DBTX, siteID uuid.UUID
 }
 
 const clearSiteDaySalts = `-- name: ClearSiteDaySalts :execrows
-update site_days set salt = null
-where salt is not null and ends_at < $1
+update site_days set salt = null, salt_key = null, salt_box = null
+where (salt is not null or salt_box is not null) and ends_at < $1
 `
 
 func (q *Queries) ClearSiteDaySalts(ctx context.Context, db DBTX, endedBefore time.Time) (int64, error) {
@@ -45,8 +45,11 @@ type CopyEventsParams struct {
 	Visitor    int64
 	SessionID  int64
 	Path       string
+	Hostname   *string
 	Name       *string
 	Props      []byte
+	ImportRun  *int64
+	Origin     []byte
 }
 
 const deleteSessions = `-- name: DeleteSessions :exec
@@ -122,14 +125,26 @@ func (q *Queries) ExtendSessions(ctx context.Context, db DBTX, arg ExtendSession
 	return err
 }
 
+const holdCalendar = `-- name: HoldCalendar :exec
+select pg_advisory_xact_lock(hashtext('site_days'))
+`
+
+// HoldCalendar waits for who makes site days.
+func (q *Queries) HoldCalendar(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, holdCalendar)
+	return err
+}
+
 const insertEvents = `-- name: InsertEvents :exec
-insert into events (site_id, occurred_at, day, visitor, session_id, path, name, props)
-select n.site_id, n.occurred_at, n.day, n.visitor, n.session_id, n.path, nullif(n.name, ''), nullif(n.props, '')::jsonb
+insert into events (site_id, occurred_at, day, visitor, session_id, path, hostname, name, props, import_run, origin)
+select n.site_id, n.occurred_at, n.day, n.visitor, n.session_id, n.path, nullif(n.hostname, ''), nullif(n.name, ''), nullif(n.props, '')::jsonb,
+       nullif(n.import_run, 0), nullif(n.origin, '')::jsonb
 from (
     select unnest($1::uuid[]) as site_id, unnest($2::timestamptz[]) as occurred_at,
            unnest($3::date[]) as day, unnest($4::bigint[]) as visitor,
            unnest($5::bigint[]) as session_id, unnest($6::text[]) as path,
-           unnest($7::text[]) as name, unnest($8::text[]) as props
+           unnest($7::text[]) as hostname, unnest($8::text[]) as name, unnest($9::text[]) as props,
+           unnest($10::bigint[]) as import_run, unnest($11::text[]) as origin
 ) n
 `
 
@@ -140,12 +155,15 @@ type InsertEventsParams struct {
 	Visitors    []int64
 	SessionIds  []int64
 	Paths       []string
+	Hostnames   []string
 	Names       []string
 	Props       []string
+	ImportRuns  []int64
+	Origins     []string
 }
 
 // InsertEvents is CopyEvents for few rows: slower for each, without COPY's round
-// trips. An empty name or empty props stand for none.
+// trips. An empty hostname, name, props or origin, and import 0, stand for none.
 func (q *Queries) InsertEvents(ctx context.Context, db DBTX, arg InsertEventsParams) error {
 	_, err := db.Exec(ctx, insertEvents,
 		arg.SiteIds,
@@ -154,16 +172,19 @@ func (q *Queries) InsertEvents(ctx context.Context, db DBTX, arg InsertEventsPar
 		arg.Visitors,
 		arg.SessionIds,
 		arg.Paths,
+		arg.Hostnames,
 		arg.Names,
 		arg.Props,
+		arg.ImportRuns,
+		arg.Origins,
 	)
 	return err
 }
 
 const insertImportedLines = `-- name: InsertImportedLines :exec
-insert into imported_lines (site_id, line_sha256, ordinal, run)
-select $1, n.line_sha256, n.ordinal, $2
-from (select unnest($3::bytea[]) as line_sha256, unnest($4::int[]) as ordinal) n
+insert into imported_lines (site_id, line_sha256, ordinal, run, added_by, line_on)
+select $1, n.line_sha256, n.ordinal, $2, $2, n.line_on
+from (select unnest($3::bytea[]) as line_sha256, unnest($4::int[]) as ordinal, unnest($5::date[]) as line_on) n
 order by n.line_sha256, n.ordinal
 `
 
@@ -172,6 +193,7 @@ type InsertImportedLinesParams struct {
 	Run      int64
 	Lines    [][]byte
 	Ordinals []int32
+	Dates    []time.Time
 }
 
 // InsertImportedLines goes in the index's order, so that neighbours share its pages.
@@ -181,40 +203,42 @@ func (q *Queries) InsertImportedLines(ctx context.Context, db DBTX, arg InsertIm
 		arg.Run,
 		arg.Lines,
 		arg.Ordinals,
+		arg.Dates,
 	)
 	return err
 }
 
 const insertSiteDays = `-- name: InsertSiteDays :exec
-
-insert into site_days (site_id, day, starts_at, ends_at, salt)
-select $1, d.day, d.starts_at, d.ends_at, nullif(d.salt, ''::bytea)
+insert into site_days (site_id, day, starts_at, ends_at, salt_key, salt_box)
+select $1, d.day, d.starts_at, d.ends_at, nullif(d.salt_key, ''), nullif(d.salt_box, ''::bytea)
 from (
-    select unnest($2::date[]) as day, unnest($3::timestamptz[]) as starts_at,
-           unnest($4::timestamptz[]) as ends_at, unnest($5::bytea[]) as salt
+    select unnest($2::date[]) as day, unnest($3::timestamptz[]) as starts_at, unnest($4::timestamptz[]) as ends_at,
+           unnest($5::text[]) as salt_key, unnest($6::bytea[]) as salt_box
 ) d
+where not exists (select from site_retention r where r.site_id = $1 and d.starts_at < r.raw_from)
 order by d.day
 on conflict (site_id, day) do nothing
 `
 
 type InsertSiteDaysParams struct {
-	SiteID uuid.UUID
-	Days   []time.Time
-	Starts []time.Time
-	Ends   []time.Time
-	Salts  [][]byte
+	SiteID    uuid.UUID
+	Days      []time.Time
+	Starts    []time.Time
+	Ends      []time.Time
+	SaltKeys  []string
+	SaltBoxes [][]byte
 }
 
-// The write side of site statistics. Rows come as arrays of equal length.
-// InsertSiteDays makes the days that are missing; salt is empty for a day whose
-// salt is derived.
+// InsertSiteDays makes the days that are missing, but none whose raw data would be gone;
+// an empty box is for a day whose salt is over.
 func (q *Queries) InsertSiteDays(ctx context.Context, db DBTX, arg InsertSiteDaysParams) error {
 	_, err := db.Exec(ctx, insertSiteDays,
 		arg.SiteID,
 		arg.Days,
 		arg.Starts,
 		arg.Ends,
-		arg.Salts,
+		arg.SaltKeys,
+		arg.SaltBoxes,
 	)
 	return err
 }
@@ -257,8 +281,50 @@ func (q *Queries) ListImportedLines(ctx context.Context, db DBTX, lines [][]byte
 	return items, nil
 }
 
+const listSaltsToSeal = `-- name: ListSaltsToSeal :many
+select site_id, day, salt, salt_key, salt_box from site_days
+where salt is not null or salt_box is not null and salt_key <> $1
+order by site_id, day
+limit $2
+`
+
+type ListSaltsToSealRow struct {
+	SiteID  uuid.UUID
+	Day     time.Time
+	Salt    []byte
+	SaltKey *string
+	SaltBox []byte
+}
+
+// ListSaltsToSeal returns salts that are plain, or sealed under another key.
+func (q *Queries) ListSaltsToSeal(ctx context.Context, db DBTX, keyID *string, maxRows int32) ([]ListSaltsToSealRow, error) {
+	rows, err := db.Query(ctx, listSaltsToSeal, keyID, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListSaltsToSealRow{}
+	for rows.Next() {
+		var i ListSaltsToSealRow
+		if err := rows.Scan(
+			&i.SiteID,
+			&i.Day,
+			&i.Salt,
+			&i.SaltKey,
+			&i.SaltBox,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listSiteDaySalts = `-- name: ListSiteDaySalts :many
-select day, starts_at, ends_at, salt
+select day, starts_at, ends_at, trimmed, salt, salt_key, salt_box
 from site_days
 where site_id = $1 and day between $2 and $3
 order by day
@@ -268,7 +334,10 @@ type ListSiteDaySaltsRow struct {
 	Day      time.Time
 	StartsAt time.Time
 	EndsAt   time.Time
+	Trimmed  bool
 	Salt     []byte
+	SaltKey  *string
+	SaltBox  []byte
 }
 
 func (q *Queries) ListSiteDaySalts(ctx context.Context, db DBTX, siteID uuid.UUID, firstDay time.Time, lastDay time.Time) ([]ListSiteDaySaltsRow, error) {
@@ -284,61 +353,10 @@ func (q *Queries) ListSiteDaySalts(ctx context.Context, db DBTX, siteID uuid.UUI
 			&i.Day,
 			&i.StartsAt,
 			&i.EndsAt,
+			&i.Trimmed,
 			&i.Salt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listVisitorSessions = `-- name: ListVisitorSessions :many
-select s.site_id, s.day, s.id, s.visitor, s.started_at, s.last_at, s.pageviews, s.events, s.entry_at, s.entry_path, s.exit_at, s.exit_path, s.source, s.utm_source, s.utm_medium, s.utm_campaign, s.utm_term, s.utm_content, s.country, s.device, s.browser, s.os
-from (
-    select unnest($1::uuid[]) as site_id, unnest($2::date[]) as day, unnest($3::bigint[]) as visitor
-) k
-join sessions s using (site_id, day, visitor)
-order by s.site_id, s.day, s.visitor, s.started_at
-`
-
-// ListVisitorSessions returns all sessions of some visitor days, whose heads the
-// caller has locked.
-func (q *Queries) ListVisitorSessions(ctx context.Context, db DBTX, siteIds []uuid.UUID, days []time.Time, visitors []int64) ([]Session, error) {
-	rows, err := db.Query(ctx, listVisitorSessions, siteIds, days, visitors)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []Session{}
-	for rows.Next() {
-		var i Session
-		if err := rows.Scan(
-			&i.SiteID,
-			&i.Day,
-			&i.ID,
-			&i.Visitor,
-			&i.StartedAt,
-			&i.LastAt,
-			&i.Pageviews,
-			&i.Events,
-			&i.EntryAt,
-			&i.EntryPath,
-			&i.ExitAt,
-			&i.ExitPath,
-			&i.Source,
-			&i.UtmSource,
-			&i.UtmMedium,
-			&i.UtmCampaign,
-			&i.UtmTerm,
-			&i.UtmContent,
-			&i.Country,
-			&i.Device,
-			&i.Browser,
-			&i.Os,
+			&i.SaltKey,
+			&i.SaltBox,
 		); err != nil {
 			return nil, err
 		}
@@ -417,88 +435,42 @@ func (q *Queries) NextSessionIDs(ctx context.Context, db DBTX, count int32) ([]i
 	return items, nil
 }
 
-const saveSessions = `-- name: SaveSessions :exec
-insert into sessions (site_id, day, id, visitor, started_at, last_at, pageviews, events,
-                      entry_at, entry_path, exit_at, exit_path,
-                      source, utm_source, utm_medium, utm_campaign, utm_term, utm_content,
-                      country, device, browser, os)
-select n.site_id, n.day, n.id, n.visitor, n.started_at, n.last_at, n.pageviews, n.events,
-       case when n.pageviews > 0 then n.entry_at end, case when n.pageviews > 0 then n.entry_path end,
-       case when n.pageviews > 0 then n.exit_at end, case when n.pageviews > 0 then n.exit_path end,
-       n.source, n.utm_source, n.utm_medium, n.utm_campaign, n.utm_term, n.utm_content,
-       n.country, n.device, n.browser, n.os
-from (
-    select unnest($1::uuid[]) as site_id, unnest($2::date[]) as day, unnest($3::bigint[]) as id,
-           unnest($4::bigint[]) as visitor, unnest($5::timestamptz[]) as started_at,
-           unnest($6::timestamptz[]) as last_at, unnest($7::int[]) as pageviews, unnest($8::int[]) as events,
-           unnest($9::timestamptz[]) as entry_at, unnest($10::text[]) as entry_path,
-           unnest($11::timestamptz[]) as exit_at, unnest($12::text[]) as exit_path,
-           unnest($13::text[]) as source, unnest($14::text[]) as utm_source,
-           unnest($15::text[]) as utm_medium, unnest($16::text[]) as utm_campaign,
-           unnest($17::text[]) as utm_term, unnest($18::text[]) as utm_content,
-           unnest($19::text[]) as country, unnest($20::text[]) as device,
-           unnest($21::text[]) as browser, unnest($22::text[]) as os
-) n
-on conflict (site_id, day, id) do update set
-    started_at = excluded.started_at, last_at = excluded.last_at, pageviews = excluded.pageviews, events = excluded.events,
-    entry_at = excluded.entry_at, entry_path = excluded.entry_path, exit_at = excluded.exit_at, exit_path = excluded.exit_path,
-    source = excluded.source, utm_source = excluded.utm_source, utm_medium = excluded.utm_medium,
-    utm_campaign = excluded.utm_campaign, utm_term = excluded.utm_term, utm_content = excluded.utm_content,
-    country = excluded.country, device = excluded.device, browser = excluded.browser, os = excluded.os
+const replaceSiteDaySalt = `-- name: ReplaceSiteDaySalt :exec
+update site_days set salt_key = $1, salt_box = $2, salt = null
+where site_id = $3 and day = $4 and salt is not distinct from $5 and salt_box is not distinct from $6
 `
 
-type SaveSessionsParams struct {
-	SiteIds      []uuid.UUID
-	Days         []time.Time
-	Ids          []int64
-	Visitors     []int64
-	StartedAts   []time.Time
-	LastAts      []time.Time
-	Pageviews    []int32
-	Events       []int32
-	EntryAts     []time.Time
-	EntryPaths   []string
-	ExitAts      []time.Time
-	ExitPaths    []string
-	Sources      []string
-	UtmSources   []string
-	UtmMediums   []string
-	UtmCampaigns []string
-	UtmTerms     []string
-	UtmContents  []string
-	Countries    []string
-	Devices      []string
-	Browsers     []string
-	Oses         []string
+type ReplaceSiteDaySaltParams struct {
+	SaltKey    *string
+	SaltBox    []byte
+	SiteID     uuid.UUID
+	Day        time.Time
+	FormerSalt []byte
+	FormerBox  []byte
 }
 
-// SaveSessions writes whole sessions, new ones and such as a late event changed.
-// A session without pageviews has neither entry nor exit.
-func (q *Queries) SaveSessions(ctx context.Context, db DBTX, arg SaveSessionsParams) error {
-	_, err := db.Exec(ctx, saveSessions,
-		arg.SiteIds,
-		arg.Days,
-		arg.Ids,
-		arg.Visitors,
-		arg.StartedAts,
-		arg.LastAts,
-		arg.Pageviews,
-		arg.Events,
-		arg.EntryAts,
-		arg.EntryPaths,
-		arg.ExitAts,
-		arg.ExitPaths,
-		arg.Sources,
-		arg.UtmSources,
-		arg.UtmMediums,
-		arg.UtmCampaigns,
-		arg.UtmTerms,
-		arg.UtmContents,
-		arg.Countries,
-		arg.Devices,
-		arg.Browsers,
-		arg.Oses,
+// ReplaceSiteDaySalt gives a day a salt in place of the one that it has, or of none.
+func (q *Queries) ReplaceSiteDaySalt(ctx context.Context, db DBTX, arg ReplaceSiteDaySaltParams) error {
+	_, err := db.Exec(ctx, replaceSiteDaySalt,
+		arg.SaltKey,
+		arg.SaltBox,
+		arg.SiteID,
+		arg.Day,
+		arg.FormerSalt,
+		arg.FormerBox,
 	)
+	return err
+}
+
+const shareCalendar = `-- name: ShareCalendar :exec
+
+select pg_advisory_xact_lock_shared(hashtext('site_days'))
+`
+
+// The write side of site statistics. Rows come as arrays of equal length.
+// ShareCalendar is for who makes site days: nobody then ends raw data before they are there.
+func (q *Queries) ShareCalendar(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, shareCalendar)
 	return err
 }
 

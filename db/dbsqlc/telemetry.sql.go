@@ -93,8 +93,10 @@ func (q *Queries) ListFailedRequests(ctx context.Context, db DBTX, since time.Ti
 
 const listSlowRequests = `-- name: ListSlowRequests :many
 select t.minute, t.instance, s.request::jsonb as request
-from telemetry_minutes t, jsonb_array_elements(t.slow) s (request)
-where t.minute >= $1 and t.minute < $2
+from (select m.id, m.instance, m.minute, m.requests, m.slow, m.failed, m.process from telemetry_minutes m
+      where m.minute >= $1 and m.minute < $2
+      order by (m.slow->0->>'took_us')::bigint desc nulls last limit $3) t,
+     jsonb_array_elements(t.slow) s (request)
 order by (s.request->>'took_us')::bigint desc
 limit $3
 `
@@ -105,7 +107,8 @@ type ListSlowRequestsRow struct {
 	Request  json.RawMessage
 }
 
-// The slowest of each instance's slowest.
+// The slowest of each instance's slowest, which are those of the minutes whose first is
+// the slowest: each minute's are in this order.
 func (q *Queries) ListSlowRequests(ctx context.Context, db DBTX, since time.Time, until time.Time, most int32) ([]ListSlowRequestsRow, error) {
 	rows, err := db.Query(ctx, listSlowRequests, since, until, most)
 	if err != nil {
@@ -126,8 +129,40 @@ func (q *Queries) ListSlowRequests(ctx context.Context, db DBTX, since time.Time
 	return items, nil
 }
 
+const listTelemetryCounts = `-- name: ListTelemetryCounts :many
+select t.minute, coalesce(t.process->'counts', '{}')::jsonb as counts
+from telemetry_minutes t
+where t.minute >= $1 and t.minute < $2
+`
+
+type ListTelemetryCountsRow struct {
+	Minute time.Time
+	Counts json.RawMessage
+}
+
+// What all instances counted, minute by minute.
+func (q *Queries) ListTelemetryCounts(ctx context.Context, db DBTX, since time.Time, until time.Time) ([]ListTelemetryCountsRow, error) {
+	rows, err := db.Query(ctx, listTelemetryCounts, since, until)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListTelemetryCountsRow{}
+	for rows.Next() {
+		var i ListTelemetryCountsRow
+		if err := rows.Scan(&i.Minute, &i.Counts); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listTelemetryMinutes = `-- name: ListTelemetryMinutes :many
-select minute, requests from telemetry_minutes where minute >= $1 and minute < $2
+select minute, requests from telemetry_minutes where minute >= $1 and minute < $2 order by minute
 `
 
 type ListTelemetryMinutesRow struct {

@@ -364,6 +364,47 @@ func (q *Queries) FindUpload(ctx context.Context, db DBTX, iD int64, anyones boo
 	return i, err
 }
 
+const findUploadOwners = `-- name: FindUploadOwners :many
+select u.id as owner_id, coalesce(g.bytes, 0)::bigint as bytes, coalesce(s.name, concat(u.first_name, ' ', u.last_name))::text as name, (s.id is not null)::bool as service
+from users u
+left join upload_usage g on g.owner_id = u.id
+left join service_accounts s on s.id = u.id
+where u.id = any($1::bigint[])
+`
+
+type FindUploadOwnersRow struct {
+	OwnerID int64
+	Bytes   int64
+	Name    string
+	Service bool
+}
+
+// Of accounts without files too.
+func (q *Queries) FindUploadOwners(ctx context.Context, db DBTX, ids []int64) ([]FindUploadOwnersRow, error) {
+	rows, err := db.Query(ctx, findUploadOwners, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []FindUploadOwnersRow{}
+	for rows.Next() {
+		var i FindUploadOwnersRow
+		if err := rows.Scan(
+			&i.OwnerID,
+			&i.Bytes,
+			&i.Name,
+			&i.Service,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const findUploads = `-- name: FindUploads :many
 select w.place, u.id, u.owner_id, u.filename, u.content_type, u.size, u.sha256, u.status, u.width, u.height, u.backend, u.key, u.staging_key, u.held, u.expires_at, u.claimed_until, u.thumbnail_key, u.thumbnail_type, u.created_at, u.updated_at
 from (select unnest($1::bigint[]) as id, unnest($2::bigint[]) as actor_id, unnest($3::bool[]) as anyones,
@@ -516,6 +557,54 @@ func (q *Queries) ListUnknownKeys(ctx context.Context, db DBTX, keys []string) (
 	return items, nil
 }
 
+const listUploadOwners = `-- name: ListUploadOwners :many
+select o.owner_id, o.bytes, coalesce(s.name, concat(u.first_name, ' ', u.last_name))::text as name, (s.id is not null)::bool as service,
+       (select count(*) from uploads f where f.owner_id = o.owner_id) as files
+from (
+    select g.owner_id, g.bytes from upload_usage g
+    where (g.bytes, g.owner_id) < ($1::bigint, $2::bigint) and exists (select from uploads f where f.owner_id = g.owner_id)
+    order by g.bytes desc, g.owner_id desc limit $3
+) o
+join users u on u.id = o.owner_id
+left join service_accounts s on s.id = o.owner_id
+order by o.bytes desc, o.owner_id desc
+`
+
+type ListUploadOwnersRow struct {
+	OwnerID int64
+	Bytes   int64
+	Name    string
+	Service bool
+	Files   int64
+}
+
+// Whose files take most, with what they hold in bytes and how many there are.
+func (q *Queries) ListUploadOwners(ctx context.Context, db DBTX, beforeBytes int64, beforeID int64, maxRows int32) ([]ListUploadOwnersRow, error) {
+	rows, err := db.Query(ctx, listUploadOwners, beforeBytes, beforeID, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListUploadOwnersRow{}
+	for rows.Next() {
+		var i ListUploadOwnersRow
+		if err := rows.Scan(
+			&i.OwnerID,
+			&i.Bytes,
+			&i.Name,
+			&i.Service,
+			&i.Files,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const releaseUpload = `-- name: ReleaseUpload :execrows
 update uploads set claimed_until = null where id = $1 and key = $2 and status = 'pending'
 `
@@ -634,4 +723,20 @@ func (q *Queries) SettleUpload(ctx context.Context, db DBTX, arg SettleUploadPar
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const sumUploadUsage = `-- name: SumUploadUsage :one
+select count(*) as owners, coalesce(sum(bytes), 0)::bigint as bytes from upload_usage where bytes > 0
+`
+
+type SumUploadUsageRow struct {
+	Owners int64
+	Bytes  int64
+}
+
+func (q *Queries) SumUploadUsage(ctx context.Context, db DBTX) (SumUploadUsageRow, error) {
+	row := db.QueryRow(ctx, sumUploadUsage)
+	var i SumUploadUsageRow
+	err := row.Scan(&i.Owners, &i.Bytes)
+	return i, err
 }

@@ -51,11 +51,11 @@ func (q *Queries) FindWebhookEventsByKey(ctx context.Context, db DBTX, externalI
 
 const insertWebhookEvents = `-- name: InsertWebhookEvents :many
 insert into webhook_events (id, provider, event_type, external_id, status, processed_at, created_at,
-                            raw, raw_sha256, headers, lease_id, lease_until, attempts, tries, attempt_at)
+                            raw, raw_sha256, headers, sealed_headers, lease_id, lease_until, attempts, tries, attempt_at)
 select d.id, d.provider, d.event_type, d.external_id,
        case when d.dispatch then 'pending' else 'processed' end,
        case when d.dispatch then null else d.created_at end,
-       d.created_at, d.raw, d.raw_sha256, d.headers::jsonb,
+       d.created_at, d.raw, d.raw_sha256, d.headers::jsonb, d.sealed_headers,
        case when d.dispatch then $1::uuid end,
        case when d.dispatch then now() + make_interval(secs => $2::float8) end,
        d.dispatch::integer, d.dispatch::integer, case when d.dispatch then now() end
@@ -67,23 +67,25 @@ from (select unnest($3::uuid[]) as id,
              unnest($8::timestamptz[]) as created_at,
              unnest($9::bytea[]) as raw,
              unnest($10::bytea[]) as raw_sha256,
-             unnest($11::text[]) as headers) d
+             unnest($11::text[]) as headers,
+             unnest($12::bytea[]) as sealed_headers) d
 on conflict (external_id, provider) where external_id <> '' do nothing
 returning id
 `
 
 type InsertWebhookEventsParams struct {
-	LeaseID      uuid.UUID
-	LeaseSeconds float64
-	Ids          []uuid.UUID
-	Providers    []string
-	EventTypes   []string
-	ExternalIds  []string
-	Dispatch     []bool
-	CreatedAts   []time.Time
-	Raws         [][]byte
-	RawSha256s   [][]byte
-	Headers      []string
+	LeaseID       uuid.UUID
+	LeaseSeconds  float64
+	Ids           []uuid.UUID
+	Providers     []string
+	EventTypes    []string
+	ExternalIds   []string
+	Dispatch      []bool
+	CreatedAts    []time.Time
+	Raws          [][]byte
+	RawSha256s    [][]byte
+	Headers       []string
+	SealedHeaders [][]byte
 }
 
 // Answers the ids that are new; the others' keys were there before, or twice in
@@ -102,6 +104,7 @@ func (q *Queries) InsertWebhookEvents(ctx context.Context, db DBTX, arg InsertWe
 		arg.Raws,
 		arg.RawSha256s,
 		arg.Headers,
+		arg.SealedHeaders,
 	)
 	if err != nil {
 		return nil, err

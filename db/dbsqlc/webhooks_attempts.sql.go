@@ -15,7 +15,7 @@ import (
 
 const claimStaleWebhookEvents = `-- name: ClaimStaleWebhookEvents :many
 with stale as (
-    select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id from webhook_events w
+    select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id, w.forced_replays, w.sealed_headers, w.overdue from webhook_events w
     where w.status = 'pending' and w.lease_until < now()
       and w.interrupted between $3 and $4
       and (w.lease_id is not null or w.job_id is null or not webhook_job_lives(w.job_id))
@@ -25,7 +25,7 @@ with stale as (
            order by b.event_type desc limit 1) = $8::boolean
     order by w.lease_until
     limit $9
-    for update skip locked
+    for no key update skip locked
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
     select id, attempts, attempt_at, case when lease_id is null then 'failed' else 'interrupted' end,
@@ -113,12 +113,12 @@ func (q *Queries) ClaimStaleWebhookEvents(ctx context.Context, db DBTX, arg Clai
 
 const claimWebhookJob = `-- name: ClaimWebhookJob :one
 with owned as (
-    select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id from webhook_events w
+    select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id, w.forced_replays, w.sealed_headers, w.overdue from webhook_events w
     where w.id = $3 and w.job_id = $4::bigint and w.status = 'pending'
       and (w.lease_id is null or w.lease_until < now())
       and exists (select from (select unnest($5::text[]) as provider, unnest($6::text[]) as event_type) b
                   where b.provider = w.provider and b.event_type in (w.event_type, ''))
-    for update
+    for no key update
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
     select id, attempts, attempt_at, case when lease_id is null then 'failed' else 'interrupted' end,
@@ -185,12 +185,12 @@ func (q *Queries) ClaimWebhookJob(ctx context.Context, db DBTX, arg ClaimWebhook
 
 const claimWebhookReplay = `-- name: ClaimWebhookReplay :one
 with target as (
-    select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id from webhook_events w
+    select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id, w.forced_replays, w.sealed_headers, w.overdue from webhook_events w
     where w.id = $3 and w.raw is not null
       and (w.status = 'failed'
            or w.status = 'pending' and (w.lease_id is null or w.lease_until < now())
            or w.status = 'processed' and $4::boolean)
-    for update
+    for no key update
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
     select id, attempts, attempt_at,
@@ -256,7 +256,7 @@ func (q *Queries) ClaimWebhookReplay(ctx context.Context, db DBTX, arg ClaimWebh
 const completeWebhookEvent = `-- name: CompleteWebhookEvent :execrows
 update webhook_events
 set status = 'processed', handler_error = '', processed_at = $1::timestamptz,
-    attempt_ms = $2::float8, interrupted = 0, lease_id = null, lease_until = null, job_id = null
+    attempt_ms = $2::float8, interrupted = 0, lease_id = null, lease_until = null, job_id = null, sealed_headers = null
 where id = $3 and lease_id = $4::uuid
 `
 
@@ -283,20 +283,20 @@ func (q *Queries) CompleteWebhookEvent(ctx context.Context, db DBTX, arg Complet
 
 const failInterruptedWebhookEvents = `-- name: FailInterruptedWebhookEvents :many
 with poison as (
-    select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id from webhook_events w
+    select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id, w.forced_replays, w.sealed_headers, w.overdue from webhook_events w
     where w.status = 'pending' and w.lease_until < now() and w.lease_id is not null
       and w.interrupted + 1 >= $2::integer
       and ($3::bigint = 0 or w.job_id = $3)
       and exists (select from (select unnest($4::text[]) as provider, unnest($5::text[]) as event_type) b
                   where b.provider = w.provider and b.event_type in (w.event_type, ''))
-    for update skip locked
+    for no key update skip locked
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome)
     select id, attempts, attempt_at, 'interrupted' from poison where attempt_at is not null
 )
 update webhook_events e
 set status = 'failed', handler_error = $1, processed_at = null, attempt_at = null, attempt_ms = null, interrupted = 0,
-    lease_id = null, lease_until = null, job_id = null
+    lease_id = null, lease_until = null, job_id = null, sealed_headers = null
 from poison where e.id = poison.id
 returning e.id, e.provider
 `
@@ -363,7 +363,8 @@ set status = o.status, handler_error = o.handler_error,
     attempt_ms = case when not o.deferred then o.took_ms end,
     interrupted = 0, lease_id = null,
     lease_until = case when o.status = 'pending' then now() + make_interval(secs => o.wait_seconds + 300) end,
-    job_id = nullif(o.job_id, 0)
+    job_id = nullif(o.job_id, 0),
+    sealed_headers = case when o.status = 'pending' then e.sealed_headers end
 from (select unnest($1::uuid[]) as id,
              unnest($2::uuid[]) as lease_id,
              unnest($3::text[]) as status,

@@ -27,7 +27,7 @@ func (q *Queries) AnnounceWebhookBindings(ctx context.Context, db DBTX, provider
 const countUnboundWebhookEvents = `-- name: CountUnboundWebhookEvents :many
 select w.provider, w.event_type, count(*) as events, min(w.created_at)::timestamptz as oldest
 from webhook_events w
-where w.status = 'pending'
+where w.status = 'pending' and w.lease_until < 'infinity' -- what targets get is theirs
   and not exists (select from (select unnest($1::text[]) as provider, unnest($2::text[]) as event_type) b
                   where b.provider = w.provider and b.event_type in (w.event_type, ''))
 group by w.provider, w.event_type
@@ -84,14 +84,14 @@ func (q *Queries) DeleteExpiredWebhookBindings(ctx context.Context, db DBTX, sec
 
 const failUnboundWebhookEvents = `-- name: FailUnboundWebhookEvents :many
 with unbound as (
-    select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id from webhook_events w
-    where w.status = 'pending' and (w.lease_id is null or w.lease_until < now())
+    select w.id, w.provider, w.event_type, w.external_id, w.status, w.handler_error, w.retry_count, w.processed_at, w.created_at, w.raw, w.raw_sha256, w.headers, w.lease_id, w.lease_until, w.attempts, w.tries, w.interrupted, w.attempt_at, w.attempt_ms, w.job_id, w.forced_replays, w.sealed_headers, w.overdue from webhook_events w
+    where w.status = 'pending' and w.lease_until < 'infinity' and (w.lease_id is null or w.lease_until < now())
       and w.created_at < now() - make_interval(secs => $1::float8)
       and not exists (select from webhook_bindings b
                       where b.provider = w.provider and b.event_type in (w.event_type, '')
                         and b.announced_at > now() - make_interval(secs => $1::float8))
     limit $2
-    for update of w skip locked
+    for no key update of w skip locked
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
     select id, attempts, attempt_at, case when lease_id is null then 'failed' else 'interrupted' end,
@@ -100,7 +100,7 @@ with unbound as (
 ), failed as (
     update webhook_events e
     set status = 'failed', handler_error = $3, processed_at = null, attempt_at = null, attempt_ms = null,
-        interrupted = 0, lease_id = null, lease_until = null, job_id = null
+        interrupted = 0, lease_id = null, lease_until = null, job_id = null, sealed_headers = null
     from unbound where e.id = unbound.id
     returning e.provider, e.event_type
 )

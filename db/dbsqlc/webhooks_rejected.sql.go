@@ -26,40 +26,53 @@ func (q *Queries) ClaimWebhookAlert(ctx context.Context, db DBTX, provider strin
 	return result.RowsAffected(), nil
 }
 
-const countWebhooksByStatus = `-- name: CountWebhooksByStatus :many
-select p.name::text as provider,
-       (select count(*) from webhook_events e where e.provider = p.name) as total,
-       (select count(*) from webhook_events e where e.provider = p.name and e.status = 'pending') as pending,
-       (select count(*) from webhook_events e where e.provider = p.name and e.status = 'failed') as failed,
+const countWebhooksOfProviders = `-- name: CountWebhooksOfProviders :many
+with open as (
+    select s.provider, count(*) filter (where not s.has_failed) as pending, count(*) filter (where s.has_failed) as failed
+    from (select e.provider, false as has_failed from webhook_events e where e.status = 'pending'
+          union all
+          select e.provider, true as has_failed from webhook_events e where e.status = 'failed') s
+    group by s.provider
+)
+select p.name::text as provider, coalesce(o.pending, 0)::bigint as pending, coalesce(o.failed, 0)::bigint as failed, n.newer, n.settled,
        coalesce((select e.created_at from webhook_events e where e.provider = p.name order by e.created_at desc, e.id desc limit 1),
                 'epoch')::timestamptz as last_delivery
-from unnest($1::text[]) as p (name)
+from (select unnest($1::text[]) as name, unnest($2::timestamptz[]) as since) p
+left join open o on o.provider = p.name
+cross join lateral (
+    select count(*) as newer, count(*) filter (where e.created_at < $3::timestamptz) as settled
+    from webhook_events e where e.provider = p.name and e.created_at >= p.since
+) n
 `
 
-type CountWebhooksByStatusRow struct {
+type CountWebhooksOfProvidersRow struct {
 	Provider     string
-	Total        int64
 	Pending      int64
 	Failed       int64
+	Newer        int64
+	Settled      int64
 	LastDelivery time.Time
 }
 
-// What is pending or failed has an index of its own; the total of a provider is
-// read from its index alone. The epoch stands for no delivery.
-func (q *Queries) CountWebhooksByStatus(ctx context.Context, db DBTX, providers []string) ([]CountWebhooksByStatusRow, error) {
-	rows, err := db.Query(ctx, countWebhooksByStatus, providers)
+// How many events of each provider are pending, how many failed, and how many are not
+// older than its time of sinces; settled of those are older than settled_at. What is open
+// is read from indexes of its own, the rest from the provider's index alone. The epoch
+// stands for no delivery.
+func (q *Queries) CountWebhooksOfProviders(ctx context.Context, db DBTX, providers []string, sinces []time.Time, settledAt time.Time) ([]CountWebhooksOfProvidersRow, error) {
+	rows, err := db.Query(ctx, countWebhooksOfProviders, providers, sinces, settledAt)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []CountWebhooksByStatusRow{}
+	items := []CountWebhooksOfProvidersRow{}
 	for rows.Next() {
-		var i CountWebhooksByStatusRow
+		var i CountWebhooksOfProvidersRow
 		if err := rows.Scan(
 			&i.Provider,
-			&i.Total,
 			&i.Pending,
 			&i.Failed,
+			&i.Newer,
+			&i.Settled,
 			&i.LastDelivery,
 		); err != nil {
 			return nil, err
@@ -72,18 +85,34 @@ func (q *Queries) CountWebhooksByStatus(ctx context.Context, db DBTX, providers 
 	return items, nil
 }
 
-const endWebhookAlerts = `-- name: EndWebhookAlerts :exec
+const endWebhookAlerts = `-- name: EndWebhookAlerts :many
 delete from webhook_alerts a
 where not exists (
     select from (select unnest($1::text[]) as provider, unnest($2::timestamptz[]) as last_success) s
     where s.provider = a.provider and s.last_success <= a.alerted_at)
+returning a.provider
 `
 
 // A streak has ended when fewer events fail than an alert needs, or when an event
 // that came after the alert succeeded.
-func (q *Queries) EndWebhookAlerts(ctx context.Context, db DBTX, providers []string, lastSuccesses []time.Time) error {
-	_, err := db.Exec(ctx, endWebhookAlerts, providers, lastSuccesses)
-	return err
+func (q *Queries) EndWebhookAlerts(ctx context.Context, db DBTX, providers []string, lastSuccesses []time.Time) ([]string, error) {
+	rows, err := db.Query(ctx, endWebhookAlerts, providers, lastSuccesses)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var provider string
+		if err := rows.Scan(&provider); err != nil {
+			return nil, err
+		}
+		items = append(items, provider)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const insertRejectedWebhooks = `-- name: InsertRejectedWebhooks :exec
@@ -166,20 +195,50 @@ func (q *Queries) TrimRejectedWebhooksUnknown(ctx context.Context, db DBTX, keep
 }
 
 const webhookFailureStreaks = `-- name: WebhookFailureStreaks :many
-with failing as materialized (
-    select provider, created_at from webhook_events
-    where status = 'failed' or status = 'pending' and handler_error <> ''
+with recursive failed_of as (
+    (select e.provider from webhook_events e where e.status = 'failed' order by e.provider limit 1)
+    union all
+    select (select e.provider from webhook_events e where e.status = 'failed' and e.provider > f.provider order by e.provider limit 1)
+    from failed_of f where f.provider is not null
+), waiting_of as (
+    (select e.provider from webhook_events e where e.status = 'pending' and e.handler_error <> '' order by e.provider limit 1)
+    union all
+    select (select e.provider from webhook_events e where e.status = 'pending' and e.handler_error <> '' and e.provider > w.provider order by e.provider limit 1)
+    from waiting_of w where w.provider is not null
 ), first as (
-    select provider, min(created_at) as since from failing group by provider
+    select s.provider, min(s.since) as since
+    from (select f.provider, (select x.created_at from webhook_events x
+                              where x.status = 'failed' and x.provider >= f.provider and x.provider <= f.provider
+                              order by x.provider desc, x.created_at, x.id limit 1) as since
+          from failed_of f where f.provider is not null
+          union all
+          select w.provider, (select x.created_at from webhook_events x
+                              where x.status = 'pending' and x.handler_error <> '' and x.provider >= w.provider and x.provider <= w.provider
+                              order by x.provider desc, x.created_at, x.id limit 1)
+          from waiting_of w where w.provider is not null) s
+    group by s.provider
 )
 select f.provider, coalesce(ok.at, 'epoch')::timestamptz as last_success,
-       (select count(*) from failing x where x.provider = f.provider and (ok.at is null or x.created_at > ok.at)) as streak
+       ((select count(*) from webhook_events x
+         where x.status = 'failed' and x.provider = f.provider and x.created_at > coalesce(ok.at, edge.at, '-infinity'))
+        + (select count(*) from (
+            select x.created_at from webhook_events x where x.status = 'pending' and x.handler_error <> '' and x.provider >= f.provider and x.provider <= f.provider
+            order by x.provider, x.created_at desc, x.id desc limit $1) n
+           where n.created_at > coalesce(ok.at, edge.at, '-infinity')))::bigint as streak
 from first f
 left join lateral (
-    select e.created_at as at from webhook_events e
-    where e.provider = f.provider and e.status = 'processed' and e.attempts > 0 and e.created_at > f.since
-    order by e.created_at desc, e.id desc limit 1
+    select n.created_at as at
+    from (select e.provider, e.created_at, e.status, e.attempts from webhook_events e
+          where e.provider >= f.provider and e.provider <= f.provider and e.created_at > f.since
+          order by e.provider, e.created_at desc, e.id desc limit $1::integer) n
+    where n.status = 'processed' and n.attempts > 0
+    order by n.provider, n.created_at desc limit 1
 ) ok on true
+left join lateral (
+    select e.created_at as at from webhook_events e
+    where ok.at is null and e.provider >= f.provider and e.provider <= f.provider
+    order by e.provider, e.created_at desc, e.id desc offset $1::integer limit 1
+) edge on true
 `
 
 type WebhookFailureStreaksRow struct {
@@ -191,9 +250,12 @@ type WebhookFailureStreaksRow struct {
 // How many of a provider's newest handled events in a row are failing: failed, or
 // waiting for another attempt after one that failed. Providers without a failing
 // event have no row. last_success is looked for behind the first failing event
-// only; the epoch stands for none.
-func (q *Queries) WebhookFailureStreaks(ctx context.Context, db DBTX) ([]WebhookFailureStreaksRow, error) {
-	rows, err := db.Query(ctx, webhookFailureStreaks)
+// only, and among the newest most_rows events of the provider, handled or not; the epoch
+// stands for none. Where there is none, no older failing event counts either: otherwise all
+// that came since a handler was taken away would be read each time. Only the provider's
+// index has the order by provider and time, where = would let that of all events serve.
+func (q *Queries) WebhookFailureStreaks(ctx context.Context, db DBTX, mostRows int32) ([]WebhookFailureStreaksRow, error) {
+	rows, err := db.Query(ctx, webhookFailureStreaks, mostRows)
 	if err != nil {
 		return nil, err
 	}

@@ -50,6 +50,17 @@ func (q *Queries) CountWebhookReplayEvents(ctx context.Context, db DBTX, replayI
 	return i, err
 }
 
+const countWebhookReplays = `-- name: CountWebhookReplays :one
+select count(*) from webhook_replays
+`
+
+func (q *Queries) CountWebhookReplays(ctx context.Context, db DBTX) (int64, error) {
+	row := db.QueryRow(ctx, countWebhookReplays)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const endWebhookReplay = `-- name: EndWebhookReplay :execrows
 update webhook_replays set status = $1, finished_at = $2::timestamptz where id = $3 and status = 'running'
 `
@@ -104,6 +115,40 @@ func (q *Queries) InsertWebhookReplay(ctx context.Context, db DBTX, arg InsertWe
 		arg.CreatedAt,
 	)
 	return err
+}
+
+const listWebhookReplays = `-- name: ListWebhookReplays :many
+select id, filter, status, matched, after_at, after_id, created_at, finished_at from webhook_replays where id < $1::uuid order by id desc limit $2
+`
+
+// The newest before an id; ids are in the order of time.
+func (q *Queries) ListWebhookReplays(ctx context.Context, db DBTX, before uuid.UUID, maxRows int32) ([]WebhookReplay, error) {
+	rows, err := db.Query(ctx, listWebhookReplays, before, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []WebhookReplay{}
+	for rows.Next() {
+		var i WebhookReplay
+		if err := rows.Scan(
+			&i.ID,
+			&i.Filter,
+			&i.Status,
+			&i.Matched,
+			&i.AfterAt,
+			&i.AfterID,
+			&i.CreatedAt,
+			&i.FinishedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const lockRunningWebhookReplay = `-- name: LockRunningWebhookReplay :one

@@ -8,41 +8,309 @@ package dbsqlc
 import (
 	"context"
 	"time"
+
+	"github.com/google/uuid"
 )
 
-const emptyOldWebhookEvents = `-- name: EmptyOldWebhookEvents :one
-with mark as (
-    select r.emptied_until, least($1::timestamptz,
-           coalesce((select min(p.created_at) from webhook_events p where p.status = 'pending'), $1::timestamptz)) as until
-    from webhook_retention r for update
-), old as (
-    select e.id, e.created_at from webhook_events e, mark
-    where e.created_at >= mark.emptied_until and e.created_at < mark.until and e.raw is not null
-    order by e.created_at
-    limit $2
-), emptied as (
-    update webhook_events e set raw = null from old
-    where e.id = old.id and e.status <> 'pending'
-    returning e.id
-), moved as (
-    update webhook_retention r
-    set emptied_until = greatest(r.emptied_until,
-        case when (select count(*) from old) < $2 then (select mark.until from mark) else (select max(old.created_at) from old) end)
-)
-select (select count(*) from emptied) as emptied, (select count(*) from old) as seen
+const deleteOldWebhookReplays = `-- name: DeleteOldWebhookReplays :execrows
+delete from webhook_replays where id in (
+    select r.id from webhook_replays r
+    where r.finished_at < $1::timestamptz and not exists (select from webhook_replay_events m where m.replay_id = r.id)
+    limit $2)
 `
 
-type EmptyOldWebhookEventsRow struct {
-	Emptied int64
-	Seen    int64
+// Bulk replays that ended before and of whose events none is left.
+func (q *Queries) DeleteOldWebhookReplays(ctx context.Context, db DBTX, before time.Time, maxRows int32) (int64, error) {
+	result, err := db.Exec(ctx, deleteOldWebhookReplays, before, maxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
-// Empties the next events behind the mark, which moves to the last of them, or to
-// the end of the span when there are no more. What is still to be handled stays,
-// and holds the mark.
-func (q *Queries) EmptyOldWebhookEvents(ctx context.Context, db DBTX, before time.Time, maxRows int32) (EmptyOldWebhookEventsRow, error) {
-	row := db.QueryRow(ctx, emptyOldWebhookEvents, before, maxRows)
-	var i EmptyOldWebhookEventsRow
-	err := row.Scan(&i.Emptied, &i.Seen)
+const deleteWebhookAttempts = `-- name: DeleteWebhookAttempts :exec
+delete from webhook_attempts where event_id = any ($1::uuid[])
+`
+
+func (q *Queries) DeleteWebhookAttempts(ctx context.Context, db DBTX, ids []uuid.UUID) error {
+	_, err := db.Exec(ctx, deleteWebhookAttempts, ids)
+	return err
+}
+
+const deleteWebhookEvents = `-- name: DeleteWebhookEvents :exec
+delete from webhook_events where id = any ($1::uuid[])
+`
+
+// Their forwards go with them.
+func (q *Queries) DeleteWebhookEvents(ctx context.Context, db DBTX, ids []uuid.UUID) error {
+	_, err := db.Exec(ctx, deleteWebhookEvents, ids)
+	return err
+}
+
+const deleteWebhookReplayEvents = `-- name: DeleteWebhookReplayEvents :exec
+delete from webhook_replay_events where event_id = any ($1::uuid[])
+`
+
+func (q *Queries) DeleteWebhookReplayEvents(ctx context.Context, db DBTX, ids []uuid.UUID) error {
+	_, err := db.Exec(ctx, deleteWebhookReplayEvents, ids)
+	return err
+}
+
+const emptyWebhookAttempts = `-- name: EmptyWebhookAttempts :exec
+update webhook_attempts set error = '' where event_id = any ($1::uuid[]) and error <> ''
+`
+
+func (q *Queries) EmptyWebhookAttempts(ctx context.Context, db DBTX, ids []uuid.UUID) error {
+	_, err := db.Exec(ctx, emptyWebhookAttempts, ids)
+	return err
+}
+
+const emptyWebhookEvents = `-- name: EmptyWebhookEvents :many
+update webhook_events set raw = null, headers = '{}', sealed_headers = null, handler_error = '', overdue = false
+where id = any ($1::uuid[]) and status <> 'pending' and raw is not null
+returning id
+`
+
+func (q *Queries) EmptyWebhookEvents(ctx context.Context, db DBTX, ids []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, emptyWebhookEvents, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const emptyWebhookForwards = `-- name: EmptyWebhookForwards :exec
+update webhook_forwards set error = '' where event_id = any ($1::uuid[]) and error <> ''
+`
+
+func (q *Queries) EmptyWebhookForwards(ctx context.Context, db DBTX, ids []uuid.UUID) error {
+	_, err := db.Exec(ctx, emptyWebhookForwards, ids)
+	return err
+}
+
+const listOldWebhookEvents = `-- name: ListOldWebhookEvents :many
+select e.id, e.created_at from webhook_retention r, webhook_events e
+where e.created_at >= r.emptied_until and e.created_at < $1::timestamptz and e.raw is not null and not e.overdue
+order by e.created_at
+limit $2
+`
+
+type ListOldWebhookEventsRow struct {
+	ID        uuid.UUID
+	CreatedAt time.Time
+}
+
+// The next events behind the mark that have a body.
+func (q *Queries) ListOldWebhookEvents(ctx context.Context, db DBTX, before time.Time, maxRows int32) ([]ListOldWebhookEventsRow, error) {
+	rows, err := db.Query(ctx, listOldWebhookEvents, before, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListOldWebhookEventsRow{}
+	for rows.Next() {
+		var i ListOldWebhookEventsRow
+		if err := rows.Scan(&i.ID, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listOverdueWebhookEvents = `-- name: ListOverdueWebhookEvents :many
+select e.id from webhook_events e where e.overdue and e.status <> 'pending' limit $1
+`
+
+// Events that were still to be handled when their time was over, and no longer are.
+func (q *Queries) ListOverdueWebhookEvents(ctx context.Context, db DBTX, maxRows int32) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, listOverdueWebhookEvents, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listWebhookEventsAfter = `-- name: ListWebhookEventsAfter :many
+select id, created_at from webhook_events
+where (created_at, id) > ($1::timestamptz, $2::uuid) and created_at < $3::timestamptz and status <> 'pending'
+order by created_at, id
+limit $4
+`
+
+type ListWebhookEventsAfterParams struct {
+	AfterAt time.Time
+	AfterID uuid.UUID
+	Before  time.Time
+	MaxRows int32
+}
+
+type ListWebhookEventsAfterRow struct {
+	ID        uuid.UUID
+	CreatedAt time.Time
+}
+
+// The next events by age, those of the ledger that may be deleted among them.
+func (q *Queries) ListWebhookEventsAfter(ctx context.Context, db DBTX, arg ListWebhookEventsAfterParams) ([]ListWebhookEventsAfterRow, error) {
+	rows, err := db.Query(ctx, listWebhookEventsAfter,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.Before,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListWebhookEventsAfterRow{}
+	for rows.Next() {
+		var i ListWebhookEventsAfterRow
+		if err := rows.Scan(&i.ID, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockSettledWebhookEvents = `-- name: LockSettledWebhookEvents :many
+select e.id from webhook_events e
+where e.id = any ($1::uuid[]) and e.status <> 'pending'
+  and greatest(e.created_at, e.processed_at, e.attempt_at) < $2::timestamptz
+  and not exists (select from webhook_forwards f where f.event_id = e.id and f.settled_at >= $2)
+order by e.id
+for update
+`
+
+// Those of the events that were settled before.
+func (q *Queries) LockSettledWebhookEvents(ctx context.Context, db DBTX, ids []uuid.UUID, before time.Time) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, lockSettledWebhookEvents, ids, before)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockWebhookEventsToEmpty = `-- name: LockWebhookEventsToEmpty :exec
+select id from webhook_events where id = any ($1::uuid[]) order by id for no key update
+`
+
+// What they are now they stay until the transaction ends.
+func (q *Queries) LockWebhookEventsToEmpty(ctx context.Context, db DBTX, ids []uuid.UUID) error {
+	_, err := db.Exec(ctx, lockWebhookEventsToEmpty, ids)
+	return err
+}
+
+const lockWebhookRetention = `-- name: LockWebhookRetention :exec
+select from webhook_retention for update
+`
+
+func (q *Queries) LockWebhookRetention(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, lockWebhookRetention)
+	return err
+}
+
+const markOverdueWebhookEvents = `-- name: MarkOverdueWebhookEvents :exec
+update webhook_events set overdue = true where id = any ($1::uuid[]) and status = 'pending'
+`
+
+func (q *Queries) MarkOverdueWebhookEvents(ctx context.Context, db DBTX, ids []uuid.UUID) error {
+	_, err := db.Exec(ctx, markOverdueWebhookEvents, ids)
+	return err
+}
+
+const moveWebhookRetention = `-- name: MoveWebhookRetention :exec
+update webhook_retention set emptied_until = greatest(emptied_until, $1::timestamptz)
+`
+
+func (q *Queries) MoveWebhookRetention(ctx context.Context, db DBTX, until time.Time) error {
+	_, err := db.Exec(ctx, moveWebhookRetention, until)
+	return err
+}
+
+const redactOldWebhookHeaders = `-- name: RedactOldWebhookHeaders :one
+with mark as (
+    select r.redacted_until, least(r.redact_until, now() - interval '1 minute') as until from webhook_retention r for update
+), old as (
+    select e.id, e.created_at, e.raw is null as emptied from webhook_events e, mark
+    where e.created_at > mark.redacted_until and e.created_at <= mark.until
+    order by e.created_at
+    fetch first ($1::integer) rows with ties
+), redacted as (
+    update webhook_events e
+    set headers = case when old.emptied then '{}' else
+            (select jsonb_object_agg(h.key, case when h.key ~* $2::text then
+                 (select coalesce(jsonb_agg('[redacted]'::text), '[]') from jsonb_array_elements(h.value)) else h.value end)
+             from jsonb_each(e.headers) h) end,
+        handler_error = case when old.emptied then '' else e.handler_error end
+    from old
+    where e.id = old.id
+      and (old.emptied and (e.headers <> '{}' or e.handler_error <> '')
+           or exists (select from jsonb_each(e.headers) h cross join lateral jsonb_array_elements_text(h.value) v
+                      where h.key ~* $2::text and v.value <> '[redacted]'))
+    returning e.id
+), attempts as (
+    update webhook_attempts a set error = '' from old where a.event_id = old.id and old.emptied and a.error <> ''
+), moved as (
+    update webhook_retention r set redacted_until = greatest(r.redacted_until, (select max(old.created_at) from old))
+    where exists (select from old)
+)
+select (select count(*) from redacted) as redacted, (select count(*) from old) as seen
+`
+
+type RedactOldWebhookHeadersRow struct {
+	Redacted int64
+	Seen     int64
+}
+
+// Takes what may be a secret out of the headers of the next events that an older program
+// stored, and all headers and the error's text of those whose body is gone. words is a
+// regular expression of the names. Seen are the events that were looked at.
+func (q *Queries) RedactOldWebhookHeaders(ctx context.Context, db DBTX, maxRows int32, words string) (RedactOldWebhookHeadersRow, error) {
+	row := db.QueryRow(ctx, redactOldWebhookHeaders, maxRows, words)
+	var i RedactOldWebhookHeadersRow
+	err := row.Scan(&i.Redacted, &i.Seen)
 	return i, err
 }

@@ -70,7 +70,7 @@ func NewProxy(t testing.TB, to string) *Proxy {
 	u := url.URL{Scheme: "postgres", User: url.User(server.User), Host: l.Addr().String(), Path: "/" + server.Database, RawQuery: "sslmode=disable"}
 	p := &Proxy{listener: l, server: server, url: u.String(), clients: make(map[*proxied]bool), policy: func() (Fault, bool) { return Fault{}, false }}
 	p.running.Go(p.accept)
-	t.Cleanup(p.close)
+	t.Cleanup(p.Close)
 	return p
 }
 
@@ -153,7 +153,8 @@ func (p *Proxy) remove(c *proxied) {
 	delete(p.clients, c)
 }
 
-func (p *Proxy) close() {
+// Close ends it and all connections through it, as if the server were gone.
+func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
 	all := make([]*proxied, 0, len(p.clients))

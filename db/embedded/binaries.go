@@ -46,7 +46,7 @@ func findBinaries(ctx context.Context, o Options, a account, major int) (binarie
 	if o.BinDir != "" {
 		b, err := probe(o.BinDir, a, major)
 		if err != nil {
-			return binaries{}, fmt.Errorf("embedded: WAYPOST_POSTGRES_BIN=%s: %w", o.BinDir, err)
+			return binaries{}, fmt.Errorf("embedded: WAYPOST_POSTGRES_BIN=%s: %w; give the directory that holds PostgreSQL's initdb and postgres, or leave it out and dev looks for one", o.BinDir, err)
 		}
 		return b, nil
 	}

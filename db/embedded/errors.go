@@ -19,5 +19,5 @@ func (e *InUseError) Error() string {
 	if e.PID != 0 {
 		who = fmt.Sprintf("another waypost (pid %d)", e.PID)
 	}
-	return fmt.Sprintf("embedded: %s is using the data directory %s; stop it, or choose another with --data-dir", who, e.DataDir)
+	return fmt.Sprintf("embedded: %s is using the data directory %s; stop it, or give another directory with --data-dir", who, e.DataDir)
 }

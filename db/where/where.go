@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Clause is conditions that must all hold, and the arguments of the statement.
@@ -63,6 +65,11 @@ func (c *Clause) joined(start string) string {
 
 // Args are the arguments of the statement so far, in the order of their numbers.
 func (c *Clause) Args() []any { return *c.args }
+
+// Fresh is Args for a query that is planned for their values each time. A statement that is
+// asked often would otherwise get one plan for all of them, after which what is rare is
+// looked for as what is common is found: among all rows.
+func (c *Clause) Fresh() []any { return append([]any{pgx.QueryExecModeCacheDescribe}, *c.args...) }
 
 var meta = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 

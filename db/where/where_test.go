@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/db/where"
@@ -77,5 +78,39 @@ func TestPatternsMatchTheTextItselfAndNothingElse(t *testing.T) {
 	}
 	if like("axb", where.Containing("a_b")) || like("500", where.Containing("50%")) {
 		t.Error("a wildcard in what is searched for is one")
+	}
+}
+
+// After some runs PostgreSQL plans for any value, unless the statement is new each time.
+func TestAStatementWithFreshArgumentsGetsNoPlanForAllValues(t *testing.T) {
+	t.Parallel()
+	conn, err := pgx.Connect(t.Context(), dbtest.NewURL(t).Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	sharedPlans := func(args func(*where.Clause) []any, sql string) (n int64) {
+		t.Helper()
+		for range 20 {
+			c := where.New()
+			c.Add("relname = ?", "users")
+			rows, err := conn.Query(t.Context(), sql+c.SQL(), args(c)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || len(found) != 1 {
+				t.Fatal(found, err)
+			}
+		}
+		if err := conn.QueryRow(t.Context(), `select coalesce(sum(generic_plans), 0) from pg_prepared_statements where statement like $1`, where.Literal(sql)+"%").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := sharedPlans((*where.Clause).Args, "select relkind::text from pg_class"); n == 0 {
+		t.Error("no plan is shared without them: this test shows nothing")
+	}
+	if n := sharedPlans((*where.Clause).Fresh, "select relname::text from pg_class"); n > 0 {
+		t.Errorf("%d runs had a plan for all values", n)
 	}
 }

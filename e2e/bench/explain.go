@@ -12,6 +12,7 @@ import (
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
 // explain prints PostgreSQL's plan of each query behind the statistics'
@@ -47,7 +48,7 @@ func (w *world) explain(ctx context.Context, s loadedSite, from, to string) erro
 	if err != nil {
 		return err
 	}
-	q := stats.Query{SiteID: s.ID, Zone: time.UTC, From: from, To: to, Limit: 50}
+	q := stats.Query{SiteID: s.ID, Zones: calendar.Always(time.UTC), From: from, To: to, Limit: 50}
 	for _, question := range []struct {
 		name string
 		ask  func() error

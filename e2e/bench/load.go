@@ -129,7 +129,7 @@ func (w *world) load(ctx context.Context, s *loadedSite, seed uint64, n, days in
 			return err
 		}
 	}
-	_, err = w.owner.Exec(ctx, `vacuum (analyze) rollup_days, rollup_hours, rollup_counts, rollup_labels, rollup_blocks, rollup_visitors, session_heads`)
+	_, err = w.owner.Exec(ctx, `vacuum (analyze) rollup_days, rollup_hours, rollup_counts, rollup_labels, rollup_blocks, rollup_visitors, rollup_columns, session_heads`)
 	fmt.Printf("   %d events over %d days: loaded in %v, %d days sealed in %v, %d visitors folded in %v\n", s.Events, days,
 		loaded.Sub(started).Round(time.Second), sealed, atSealed.Sub(loaded).Round(time.Second), folded, time.Since(atSealed).Round(time.Second))
 	return err

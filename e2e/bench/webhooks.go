@@ -88,7 +88,6 @@ func (w *world) compareWebhooks(ctx context.Context, eventType string, least flo
 		rates = append(rates, ours.perSecond/theirs.perSecond)
 		latencies = append(latencies, float64(ours.p99)/float64(theirs.p99))
 	}
-	middle := func(of []float64) float64 { return slices.Sorted(slices.Values(of))[len(of)/2] }
 	fmt.Printf("   deliveries/s: %.2f of the limit (>= %.2f) %s; p99: %.2f of the limit's (<= %.1f) %s\n",
 		middle(rates), least, verdict(middle(rates) >= least), middle(latencies), webhookLatency, verdict(middle(latencies) <= webhookLatency))
 	return nil
@@ -220,9 +219,19 @@ func (w *world) dial(ctx context.Context) (net.Conn, error) {
 
 // delivering returns what sends one more delivery over conn and reads its answer.
 func (w *world) delivering(conn net.Conn, eventType string) func() error {
+	send := w.sending(conn, eventType, "processed")
+	return func() error {
+		_, err := send()
+		return err
+	}
+}
+
+// sending is delivering for events that get another status; it returns the event's id in
+// its body.
+func (w *world) sending(conn net.Conn, eventType, status string) func() (string, error) {
 	answers := bufio.NewReader(conn)
 	var request []byte
-	return func() error {
+	return func() (string, error) {
 		d := newDelivery(eventType)
 		t := strconv.FormatInt(time.Now().Unix(), 10)
 		mac := hmac.New(sha256.New, []byte(webhookSecret))
@@ -231,14 +240,14 @@ func (w *world) delivering(conn net.Conn, eventType string) func() error {
 		request = fmt.Appendf(request[:0], "POST /webhooks/payment HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nUser-Agent: bench\r\nPayment-Signature: t=%s,v1=%x\r\nContent-Length: %d\r\n\r\n",
 			conn.RemoteAddr(), t, mac.Sum(nil), len(d.body))
 		if _, err := conn.Write(append(request, d.body...)); err != nil {
-			return err
+			return "", err
 		}
-		return processed(answers)
+		return "evt_" + d.id.String(), answered(answers, status)
 	}
 }
 
-// processed reads one answer, which must say that the event is processed.
-func processed(r *bufio.Reader) error {
+// answered reads one answer, which must say that the event has that status.
+func answered(r *bufio.Reader, status string) error {
 	h, err := readHead(r)
 	if err != nil {
 		return err
@@ -247,7 +256,7 @@ func processed(r *bufio.Reader) error {
 	if _, err := io.ReadFull(r, body); err != nil {
 		return err
 	}
-	if h.status != http.StatusOK || !bytes.Contains(body, []byte(`"status":"processed"`)) {
+	if h.status != http.StatusOK || !bytes.Contains(body, []byte(`"status":"`+status+`"`)) {
 		return refusal{h.status, string(body)}
 	}
 	return nil

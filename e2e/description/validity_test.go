@@ -125,6 +125,7 @@ func TestEveryOperationSaysWhatAReaderNeeds(t *testing.T) {
 	var doc struct {
 		Tags            []struct{ Name, Description string }
 		Paths, Webhooks map[string]map[string]operationDoc
+		Components      struct{ Responses map[string]responseDoc }
 	}
 	if err := json.Unmarshal(form(t, apidoc.JSON), &doc); err != nil {
 		t.Fatal(err)
@@ -149,6 +150,9 @@ func TestEveryOperationSaysWhatAReaderNeeds(t *testing.T) {
 					wantExamples(t, name, op.RequestBody.Content)
 				}
 				for status, r := range op.Responses {
+					if name, shared := strings.CutPrefix(r.Ref, "#/components/responses/"); shared {
+						r = doc.Components.Responses[name]
+					}
 					if r.Description == "" || status == "default" {
 						t.Errorf("%s: response %s says nothing", name, status)
 					}
@@ -159,15 +163,48 @@ func TestEveryOperationSaysWhatAReaderNeeds(t *testing.T) {
 	}
 }
 
+// TestOperationsShareTheirErrorAnswersAndStaySmall: an operation's JSON is read by people
+// and models.
+func TestOperationsShareTheirErrorAnswersAndStaySmall(t *testing.T) {
+	t.Parallel()
+	raw := form(t, apidoc.JSON)
+	var doc struct {
+		Paths, Webhooks map[string]map[string]operationDoc
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, section := range []map[string]map[string]operationDoc{doc.Paths, doc.Webhooks} {
+		for path, item := range section {
+			for method, op := range item {
+				n++
+				for status, r := range op.Responses {
+					if shared := strings.HasPrefix(r.Ref, "#/components/responses/"); shared != (status >= "400") {
+						t.Errorf("%s %s: the answer %s is %q", method, path, status, r.Ref)
+					}
+				}
+			}
+		}
+	}
+	const most = 7000
+	if len(raw) > most*n {
+		t.Errorf("%d bytes for %d operations are more than %d for each", len(raw), n, most)
+	}
+}
+
 type operationDoc struct {
 	OperationID, Summary, Description string
 	Tags                              []string
 	Security                          *[]map[string][]string
 	RequestBody                       *struct{ Content map[string]media }
-	Responses                         map[string]struct {
-		Description string
-		Content     map[string]media
-	}
+	Responses                         map[string]responseDoc
+}
+
+type responseDoc struct {
+	Ref         string `json:"$ref"`
+	Description string
+	Content     map[string]media
 }
 
 type media struct {
@@ -181,5 +218,26 @@ func wantExamples(t *testing.T, where string, content map[string]media) {
 		if m.Example == nil && len(m.Examples) == 0 {
 			t.Errorf("%s, %s: no example", where, mediaType)
 		}
+	}
+}
+
+// TestTheIndexForLanguageModelsIsShort: who reads it has little room.
+func TestTheIndexForLanguageModelsIsShort(t *testing.T) {
+	t.Parallel()
+	index, whole := string(form(t, apidoc.Index)), string(form(t, apidoc.Markdown))
+	n := 0
+	for line := range strings.Lines(index) {
+		_, rest, linked := strings.Cut(line, "](llms-full.txt#")
+		if id, _, ok := strings.Cut(rest, ")"); linked && ok {
+			if n++; !strings.Contains(whole, "\n### "+id+"\n") {
+				t.Errorf("there is no section %s", id)
+			}
+		}
+	}
+	if sections := strings.Count(whole, "\n### "); n != sections {
+		t.Errorf("%d lines for %d sections", n, sections)
+	}
+	if most := 2000 + 100*n; len(index) > most {
+		t.Errorf("%d bytes for %d operations, at most %d", len(index), n, most)
 	}
 }

@@ -38,29 +38,40 @@ func (d days) add(day, label, visitor string, pageviews int) {
 // Breakdown returns w's first limit labels of a dimension: page, entry, exit,
 // source, utm_source, ..., country, device, browser or os.
 func (s *Site) Breakdown(w Window, dimension string, limit int) []Row {
+	return s.tallies(w, dimension).rows(dimension == "page", s.rules.LabelCap, limit)
+}
+
+func (s *Site) tallies(w Window, dimension string) days {
 	d := days{}
-	switch dimension {
-	case "page":
+	if dimension == "page" {
 		for _, h := range s.hitsIn(w) {
 			if h.Name == "" {
 				d.add(h.day, h.Path, h.Visitor, 1)
 			}
 		}
-	default:
-		for _, one := range s.sessionsIn(w) {
-			first, views := one.first(), one.pageviews()
-			switch {
-			case dimension != "entry" && dimension != "exit":
-				d.add(first.day, first.Labels[dimension], first.Visitor, len(views))
-			case len(views) == 0:
-			case dimension == "entry":
-				d.add(first.day, views[0].Path, first.Visitor, 1)
-			default:
-				d.add(first.day, views[len(views)-1].Path, first.Visitor, 1)
-			}
-		}
+		return d
 	}
-	return d.rows(dimension == "page", s.rules.LabelCap, limit)
+	for _, one := range s.sessionsIn(w) {
+		label, views := one.rowOf(dimension)
+		d.add(one.first().day, label, one.first().Visitor, views)
+	}
+	return d
+}
+
+// rowOf is the label of a session in a dimension, empty for none, and what it adds to the row's
+// pageviews.
+func (one session) rowOf(dimension string) (string, int) {
+	views := one.pageviews()
+	switch {
+	case dimension != "entry" && dimension != "exit":
+		return one.first().Labels[dimension], len(views)
+	case len(views) == 0:
+		return "", 1
+	case dimension == "entry":
+		return views[0].Path, 1
+	default:
+		return views[len(views)-1].Path, 1
+	}
 }
 
 func (d days) rows(pageviewsFirst bool, labelCap, limit int) []Row {
@@ -133,23 +144,59 @@ type EventCount struct {
 
 // Events returns w's first limit names of custom events.
 func (s *Site) Events(w Window, limit int) []EventCount {
-	byName := map[string][]Hit{}
+	byDay := map[string]map[string][]Hit{}
 	for _, h := range s.hitsIn(w) {
 		if h.Name != "" {
-			byName[h.Name] = append(byName[h.Name], h)
+			if byDay[h.day] == nil {
+				byDay[h.day] = map[string][]Hit{}
+			}
+			byDay[h.day][h.Name] = append(byDay[h.day][h.Name], h)
+		}
+	}
+	sum := map[string]EventCount{}
+	for _, names := range byDay {
+		for i, e := range eventsOf(names) {
+			if i < s.rules.NameCap && e.Name != other {
+				sum[e.Name] = EventCount{e.Name, sum[e.Name].Count + e.Count, sum[e.Name].Visitors + e.Visitors}
+				delete(names, e.Name)
+			}
+		}
+		var rest []Hit
+		for _, hits := range names {
+			rest = append(rest, hits...)
+		}
+		if len(rest) > 0 {
+			sum[other] = EventCount{other, sum[other].Count + int64(len(rest)), sum[other].Visitors + visitorDays(rest)}
 		}
 	}
 	var out []EventCount
-	for name, hits := range byName {
+	for _, e := range sum {
+		out = append(out, e)
+	}
+	orderEvents(out)
+	return out[:min(len(out), limit)]
+}
+
+func eventsOf(names map[string][]Hit) []EventCount {
+	var out []EventCount
+	for name, hits := range names {
 		out = append(out, EventCount{Name: name, Count: int64(len(hits)), Visitors: visitorDays(hits)})
 	}
-	sort.Slice(out, func(i, j int) bool {
-		if out[i].Count != out[j].Count {
-			return out[i].Count > out[j].Count
+	orderEvents(out)
+	return out
+}
+
+func orderEvents(events []EventCount) {
+	sort.Slice(events, func(i, j int) bool {
+		a, b := events[i], events[j]
+		if (a.Name == other) != (b.Name == other) {
+			return b.Name == other
 		}
-		return out[i].Name < out[j].Name
+		if a.Count != b.Count {
+			return a.Count > b.Count
+		}
+		return a.Name < b.Name
 	})
-	return out[:min(len(out), limit)]
 }
 
 // PropCount is one property and one value of it.
@@ -160,11 +207,40 @@ type PropCount struct {
 
 // Props returns the first limit properties of w's events of that name.
 func (s *Site) Props(w Window, name string, limit int) []PropCount {
-	counts := map[[2]string]int64{}
+	byDay := map[string]map[string]map[string]int64{}
 	for _, h := range s.hitsIn(w) {
-		if h.Name == name {
-			for key, value := range h.Props {
-				counts[[2]string{key, value}]++
+		if h.Name != name {
+			continue
+		}
+		for key, value := range h.Props {
+			if byDay[h.day] == nil {
+				byDay[h.day] = map[string]map[string]int64{}
+			}
+			if byDay[h.day][key] == nil {
+				byDay[h.day][key] = map[string]int64{}
+			}
+			byDay[h.day][key][value]++
+		}
+	}
+	counts := map[[2]string]int64{}
+	for _, keys := range byDay {
+		totals := map[string]int64{}
+		for key, values := range keys {
+			for _, n := range values {
+				totals[key] += n
+			}
+		}
+		for i, key := range byCount(totals) {
+			if i >= s.rules.KeyCap {
+				counts[[2]string{other, other}] += totals[key]
+				continue
+			}
+			for j, value := range byCount(keys[key]) {
+				if j >= s.rules.ValueCap {
+					counts[[2]string{key, other}] += keys[key][value]
+				} else {
+					counts[[2]string{key, value}] += keys[key][value]
+				}
 			}
 		}
 	}
@@ -183,4 +259,17 @@ func (s *Site) Props(w Window, name string, limit int) []PropCount {
 		return a.Value < b.Value
 	})
 	return out[:min(len(out), limit)]
+}
+
+// byCount are the texts with the highest count first, of equal ones the first by text.
+func byCount(counts map[string]int64) []string {
+	var texts []string
+	for text := range counts {
+		texts = append(texts, text)
+	}
+	sort.Slice(texts, func(i, j int) bool {
+		a, b := texts[i], texts[j]
+		return counts[a] > counts[b] || counts[a] == counts[b] && a < b
+	})
+	return texts
 }

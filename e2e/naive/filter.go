@@ -5,17 +5,23 @@ import (
 	"strings"
 )
 
-// Filtered is the site as far as filters leave it. A filter names path, event or
-// one of the labels of a hit, and has patterns in which * stands for any text; one
-// of them must match. What is of sessions (all but path and event) is that of a
-// session's first hit. Left are the hits that match path and event, of sessions
-// that match the rest; and such sessions, whole, as have a hit that is left.
+// Filtered is the site as far as filters leave it. A filter names path, hostname, event,
+// prop: and a key, entry, exit or another of the labels of a hit, and has values: those
+// that begin with ! must not match, one of the others must, if there are any. In a value *
+// stands for any text, also none, and (none) for what is empty; a backslash before !, * or
+// ( takes it literally. What is no event, or lacks a property, has no text. What is of sessions (all but the first four) is
+// that of a session's first hit. Left are the hits that match the filters of hits, of
+// sessions that match the rest; and such sessions, whole, as have a hit that is left.
 func (s *Site) Filtered(filters map[string][]string) *Site {
 	left := &Site{rules: s.rules}
 	for _, one := range s.sessions {
-		if !matchesAll(filters, func(name string) (string, bool) {
-			return one.first().Labels[name], name != "path" && name != "event"
-		}) {
+		matches := true
+		for name, values := range filters {
+			if !ofHits(name) {
+				matches = matches && matchesValues(values, one.filtered(name), false)
+			}
+		}
+		if !matches {
 			continue
 		}
 		before := len(left.hits)
@@ -31,42 +37,79 @@ func (s *Site) Filtered(filters map[string][]string) *Site {
 	return left
 }
 
-// matches judges a hit by path and event; a pageview is no event of any name.
-func (h Hit) matches(filters map[string][]string) bool {
-	if h.Name == "" && len(filters["event"]) > 0 {
-		return false
-	}
-	return matchesAll(filters, func(name string) (string, bool) {
-		switch name {
-		case "path":
-			return h.Path, true
-		case "event":
-			return h.Name, true
-		}
-		return "", false
-	})
+func ofHits(name string) bool {
+	return name == "path" || name == "hostname" || name == "event" || strings.HasPrefix(name, "prop:")
 }
 
-// matchesAll reports whether every filter that concerns somebody matches.
-func matchesAll(filters map[string][]string, value func(name string) (string, bool)) bool {
-	for name, patterns := range filters {
-		text, concerned := value(name)
-		if concerned && len(patterns) > 0 && !matchesAny(patterns, text) {
+// filtered is what the filter called name looks at.
+func (s session) filtered(name string) string {
+	views := s.pageviews()
+	switch {
+	case name != "entry" && name != "exit":
+		return s.first().Labels[name]
+	case len(views) == 0:
+		return ""
+	case name == "entry":
+		return views[0].Path
+	default:
+		return views[len(views)-1].Path
+	}
+}
+
+func (h Hit) matches(filters map[string][]string) bool {
+	for name, values := range filters {
+		if !ofHits(name) {
+			continue
+		}
+		var text string
+		switch name {
+		case "path":
+			text = h.Path
+		case "hostname":
+			text = h.Labels["hostname"]
+		case "event":
+			text = h.Name
+		default:
+			text = h.Props[strings.TrimPrefix(name, "prop:")]
+		}
+		if !matchesValues(values, text, text == "" && name != "path" && name != "hostname") {
 			return false
 		}
 	}
 	return true
 }
 
-func matchesAny(patterns []string, text string) bool {
-	for _, p := range patterns {
-		var literal []string
-		for _, part := range strings.Split(p, "*") {
-			literal = append(literal, regexp.QuoteMeta(part))
+func matchesValues(values []string, text string, absent bool) bool {
+	wanted, found := false, false
+	for _, v := range values {
+		positive := strings.TrimPrefix(v, "!")
+		if positive != v {
+			if matchesValue(positive, text, absent) {
+				return false
+			}
+			continue
 		}
-		if regexp.MustCompile(`(?s)^` + strings.Join(literal, `.*`) + `$`).MatchString(text) {
-			return true
-		}
+		wanted = true
+		found = found || matchesValue(v, text, absent)
 	}
-	return false
+	return found || !wanted
+}
+
+var special = regexp.MustCompile(`(?s)\\[!*(]|.`)
+
+func matchesValue(value, text string, absent bool) bool {
+	if value == "(none)" || absent {
+		return value == "(none)" && text == ""
+	}
+	expression := special.ReplaceAllStringFunc(value, func(s string) string {
+		switch {
+		case s == "*":
+			return ".*"
+		case len(s) == 2 && s[0] == '\\':
+			return regexp.QuoteMeta(s[1:])
+		default:
+			return regexp.QuoteMeta(s)
+		}
+	})
+	return regexp.MustCompile(`(?s)^(` + expression + `)$`).MatchString(text)
 }

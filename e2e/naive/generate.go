@@ -76,8 +76,12 @@ func (t Traffic) Log(w io.Writer) error {
 func (t Traffic) Events(w io.Writer) error {
 	out := json.NewEncoder(w)
 	for i, r := range t.requests() {
+		host := "www."
+		if i%5 == 0 {
+			host = "blog."
+		}
 		e := event{
-			TS: r.at.Add(time.Duration(i%1000) * time.Microsecond), URL: "https://www." + t.Domain + r.target,
+			TS: r.at.Add(time.Duration(i%1000) * time.Microsecond), URL: "https://" + host + t.Domain + r.target,
 			Name: r.name, Props: r.props, IP: r.address, UserAgent: r.userAgent,
 		}
 		if r.from != "-" {

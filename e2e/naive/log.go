@@ -147,9 +147,10 @@ func (l *Log) ReadEvents(r io.Reader) []Hit {
 			l.Skipped["bot"]++
 			continue
 		}
-		_, target, _ := strings.Cut(strings.TrimPrefix(e.URL, "https://"), "/")
+		host, target, _ := strings.Cut(strings.TrimPrefix(e.URL, "https://"), "/")
 		page, query, _ := strings.Cut(strings.Split("/"+target, "#")[0], "?")
 		hit := l.hit(e.TS, e.IP, e.UserAgent, page, query, e.Referrer, agent)
+		hit.Labels["hostname"] = host
 		if e.Name != "pageview" {
 			hit.Name = e.Name
 		}

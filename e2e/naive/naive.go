@@ -32,6 +32,8 @@ type Rules struct {
 	Moves    []Move
 	Gap      time.Duration // the longest between two events of a session; 0 means 30 minutes
 	LabelCap int           // labels per day and dimension; 0 means 10,000
+	// Names of events per day, keys of a name, values of a key; 0 means 1,000, 30 and 200.
+	NameCap, KeyCap, ValueCap int
 }
 
 // Move is a change of zone.
@@ -59,6 +61,14 @@ func New(rules Rules, hits []Hit) *Site {
 	}
 	if rules.LabelCap == 0 {
 		rules.LabelCap = 10_000
+	}
+	for _, c := range []struct {
+		of    *int
+		value int
+	}{{&rules.NameCap, 1000}, {&rules.KeyCap, 30}, {&rules.ValueCap, 200}} {
+		if *c.of == 0 {
+			*c.of = c.value
+		}
 	}
 	s := &Site{rules: rules, hits: append([]Hit(nil), hits...)}
 	for i := range s.hits {

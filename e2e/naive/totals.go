@@ -22,21 +22,33 @@ func (s *Site) Summary(w Window) Metrics {
 		}
 	}
 	m.Visitors = visitorDays(hits)
+	v := visitsOf(s.sessionsIn(w), m.Pageviews)
+	m.Sessions, m.BounceRate, m.AvgDuration, m.ViewsPerVisit = v.Sessions, v.BounceRate, v.AvgDuration, v.ViewsPerVisit
+	return m
+}
+
+// Visits are what is known of whole sessions.
+type Visits struct {
+	Sessions                               int64
+	BounceRate, AvgDuration, ViewsPerVisit float64
+}
+
+func visitsOf(sessions []session, pageviews int64) Visits {
+	v := Visits{Sessions: int64(len(sessions))}
 	var bounces int64
 	var duration time.Duration
-	for _, one := range s.sessionsIn(w) {
-		m.Sessions++
+	for _, one := range sessions {
 		if len(one.hits) == 1 && one.hits[0].Name == "" {
 			bounces++
 		}
 		duration += one.last().At.Sub(one.first().At)
 	}
-	if m.Sessions > 0 {
-		m.BounceRate = rounded(big.NewRat(bounces, m.Sessions), 1000)
-		m.AvgDuration = rounded(big.NewRat(int64(duration), m.Sessions*int64(time.Second)), 10)
-		m.ViewsPerVisit = rounded(big.NewRat(m.Pageviews, m.Sessions), 100)
+	if v.Sessions > 0 {
+		v.BounceRate = rounded(big.NewRat(bounces, v.Sessions), 1000)
+		v.AvgDuration = rounded(big.NewRat(int64(duration), v.Sessions*int64(time.Second)), 10)
+		v.ViewsPerVisit = rounded(big.NewRat(pageviews, v.Sessions), 100)
 	}
-	return m
+	return v
 }
 
 // Change is the percentage from before to now, or nil.

@@ -90,6 +90,8 @@ type Options struct {
 	Random io.Reader
 	// Logger is told what no answer tells; nil for nowhere.
 	Logger *slog.Logger
+	// Told is told how each try to sign in ended; nil for nobody. It must not wait.
+	Told func(Outcome)
 }
 
 // Jobs inserts a job that exists if and only if tx commits.
@@ -126,6 +128,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Told == nil {
+		o.Told = func(Outcome) {}
 	}
 	return o
 }

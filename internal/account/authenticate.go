@@ -79,8 +79,8 @@ func (s *Authenticator) authenticateAPIToken(ctx context.Context, secret string)
 		return identity.Principal{}, errors.Join(err, s.noteForeign(ctx, p.From(edge)))
 	}
 	if row.Rate != nil {
-		if err := s.rates.Take(identity.NewContext(ctx, p.From(edge)), strconv.FormatInt(row.ID, 10), int(*row.Rate)); err != nil {
-			return identity.Principal{}, err
+		if p.Rate, err = s.rates.Take(identity.NewContext(ctx, p.From(edge)), strconv.FormatInt(row.ID, 10), int(*row.Rate)); err != nil {
+			return identity.Principal{Rate: p.Rate}, err
 		}
 	}
 	if row.LastUsedAt == nil || now.Sub(*row.LastUsedAt) >= touchEvery {

@@ -52,6 +52,18 @@ var (
 	changeMails      = throttle.Limit{Name: "email_change.recipient", Max: 5, Window: time.Hour}
 )
 
+// Limits are all of these, as they stand in the database.
+func Limits() []throttle.Limit {
+	list := []throttle.Limit{
+		signInOfAccount, signInFromHome, reauthentication, secondFactorTries, reauthentications, refreshesOfOne, refreshes,
+		resetMails, verificationMails, emailChanges, changeMails,
+	}
+	for _, l := range []throttle.Limit{signInOfAddress, rightPasswords, registrations, resetRequests, verificationRequests, emailChangesFrom, oauthStarts} {
+		list = append(list, l, widened(l))
+	}
+	return list
+}
+
 // attempt is the keys of one sign-in: gate and right must be open for it. gate counts
 // its failure, and so does each list of also that is not at its limit; right counts a
 // right password.
@@ -94,6 +106,9 @@ func emailSubject(email string) string {
 	return hex.EncodeToString(digest[:16])
 }
 
+// LimitSubject is what stands for an e-mail address in the subjects of Limits.
+func LimitSubject(email string) string { return emailSubject(email) }
+
 // reauthenticate checks the password of an account that is signed in already. It
 // returns ErrReauthenticate, throttle.ErrLimited or ErrBusy.
 func (s *core) reauthenticate(ctx context.Context, row dbsqlc.User, password string) error {
@@ -118,14 +133,14 @@ func (s *core) reauthenticate(ctx context.Context, row dbsqlc.User, password str
 	return s.pass(ctx, []throttle.Key{key}, []throttle.Key{right})
 }
 
-// recent is how long a sign-in is proof enough for what could lose an account.
-const recent = 15 * time.Minute
+// RecentSignIn is how long a sign-in is proof enough for what could lose an account.
+const RecentSignIn = 15 * time.Minute
 
 // RequireRecent returns ErrReauthenticate unless the acting account signed in of
 // late. An API token never did.
 func (s *core) requireRecent(ctx context.Context) error {
 	p := identity.FromContext(ctx)
-	if p.SessionID == "" || s.o.Now().Sub(p.SignedInAt) > recent {
+	if p.SessionID == "" || s.o.Now().Sub(p.SignedInAt) > RecentSignIn {
 		return ErrReauthenticate
 	}
 	return nil

@@ -65,7 +65,7 @@ func (s *Users) List(ctx context.Context, f Filter) (page.Page[User], error) {
 			return none, db.Translate(err)
 		}
 	}
-	rows, err := s.o.DB.Direct().Query(ctx, `select `+userColumns+` from users u`+matching.SQL()+o.By("u")+` limit `+matching.Arg(f.Limit+1), matching.Args()...)
+	rows, err := s.o.DB.Direct().Query(ctx, `select `+userColumns+` from users u`+matching.SQL()+o.By("u")+` limit `+matching.Arg(f.Limit+1), matching.Fresh()...)
 	if err != nil {
 		return none, db.Translate(err)
 	}
@@ -88,7 +88,7 @@ func (f Filter) matching() (*where.Clause, error) {
 			return nil, fault.Validation(map[string]string{"q": "Must be text without U+0000."})
 		}
 		pattern := where.Containing(f.Query)
-		c.Add(`(email ilike ? or first_name || ' ' || last_name ilike ?)`, pattern, pattern)
+		c.Add(`(email_key like lower(?) or lower(first_name || ' ' || last_name) like lower(?))`, pattern, pattern) // ilike would lower the pattern for each row
 	}
 	if f.Role != "" {
 		c.Add(`role = ?`, string(f.Role))

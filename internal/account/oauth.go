@@ -123,7 +123,6 @@ func (s *Identities) StartOAuth(ctx context.Context, provider string, start OAut
 	if err != nil {
 		return OAuthStarted{}, err
 	}
-	flow := dbsqlc.InsertOAuthFlowParams{Provider: provider, Now: s.o.Now(), ExpiresAt: s.o.Now().Add(OAuthFlowTTL)}
 	if start.ReturnURL != "" {
 		if !s.o.OAuth.returnsTo(start.ReturnURL) {
 			return OAuthStarted{}, ErrReturnURL
@@ -131,14 +130,24 @@ func (s *Identities) StartOAuth(ctx context.Context, provider string, start OAut
 		if !isSecret(start.CodeChallenge) {
 			return OAuthStarted{}, fault.Validation(map[string]string{"code_challenge": "Must be the base64url SHA-256 of your code_verifier; required with redirect_to."})
 		}
-		flow.ReturnUrl, flow.CodeChallenge = &start.ReturnURL, &start.CodeChallenge
 	}
-	if err := s.perAddress(ctx, oauthStarts); err != nil {
+	return s.leave(ctx, p, start.Browser, func(f *dbsqlc.InsertOAuthFlowParams, _ string) string {
+		if start.ReturnURL != "" {
+			f.ReturnUrl, f.CodeChallenge = &start.ReturnURL, &start.CodeChallenge
+		}
+		return ""
+	})
+}
+
+// leave begins a sign-in at p. aim says where its outcome goes, given the browser's
+// secret, and with what its state begins.
+func (s *Identities) leave(ctx context.Context, p *oauth.Provider, browser string, aim func(f *dbsqlc.InsertOAuthFlowParams, browser string) string) (OAuthStarted, error) {
+	err := s.perAddress(ctx, oauthStarts)
+	if err != nil {
 		return OAuthStarted{}, err
 	}
 	// One secret for all sign-ins that a browser has under way, so that a second
 	// tab does not break the first.
-	browser := start.Browser
 	if !isSecret(browser) {
 		if browser, err = s.newSecret(); err != nil {
 			return OAuthStarted{}, err
@@ -148,6 +157,8 @@ func (s *Identities) StartOAuth(ctx context.Context, provider string, start OAut
 	if err != nil {
 		return OAuthStarted{}, err
 	}
+	flow := dbsqlc.InsertOAuthFlowParams{Provider: p.Name, Now: s.o.Now(), ExpiresAt: s.o.Now().Add(OAuthFlowTTL)}
+	state = aim(&flow, browser) + state
 	address, err := p.AuthorizationURL(ctx, flowSecrets(browser, state))
 	if err != nil {
 		return OAuthStarted{}, err
@@ -185,12 +196,14 @@ func (s *Identities) provider(name string) (*oauth.Provider, error) {
 // flowSecrets derives what proves an answer from what only the browser has and
 // from the state, so that neither is stored.
 func flowSecrets(browser, state string) oauth.Secrets {
-	derive := func(use string) string {
-		mac := hmac.New(sha256.New, []byte(browser))
-		mac.Write([]byte(use + " " + state))
-		return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-	}
-	return oauth.Secrets{State: state, Nonce: derive("nonce"), Verifier: derive("verifier")}
+	return oauth.Secrets{State: state, Nonce: derive(browser, "nonce "+state), Verifier: derive(browser, "verifier "+state)}
+}
+
+// derive makes a secret for one use of the browser's secret.
+func derive(browser, use string) string {
+	mac := hmac.New(sha256.New, []byte(browser))
+	mac.Write([]byte(use))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // newSecret returns 256 random bits as text.

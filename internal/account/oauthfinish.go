@@ -46,6 +46,9 @@ func (s *Identities) FinishOAuth(ctx context.Context, provider string, a OAuthAn
 		return OAuthOutcome{}, err
 	}
 	flow, err := s.spendFlow(ctx, provider, a)
+	if lost, ok := s.lostVisit(a, err); ok {
+		return OAuthOutcome{ReturnURL: lost}, nil
+	}
 	if err != nil {
 		return OAuthOutcome{}, err
 	}
@@ -54,7 +57,7 @@ func (s *Identities) FinishOAuth(ctx context.Context, provider string, a OAuthAn
 		if err != nil {
 			return OAuthOutcome{}, err
 		}
-		signed, err := s.signInAs(ctx, func(context.Context, pgx.Tx) (outsider, error) { return outsiderOf(id), nil })
+		signed, err := s.signInAs(ctx, s.accountOf, func(context.Context, pgx.Tx) (outsider, error) { return outsiderOf(id), nil })
 		return OAuthOutcome{SignedIn: signed}, err
 	}
 	name, value := "code", ""
@@ -75,7 +78,7 @@ func (s *Identities) FinishOAuth(ctx context.Context, provider string, a OAuthAn
 // ErrUnverifiedOutside or ErrNoAddress; after the last three the code is still good,
 // for LinkIdentity.
 func (s *Identities) CollectOAuth(ctx context.Context, code, verifier string) (SignedIn, error) {
-	return s.signInAs(ctx, func(ctx context.Context, tx pgx.Tx) (outsider, error) {
+	return s.signInAs(ctx, s.accountOf, func(ctx context.Context, tx pgx.Tx) (outsider, error) {
 		return s.spendOutcome(ctx, tx, code, verifier)
 	})
 }
@@ -136,18 +139,19 @@ func (s *Identities) spendOutcome(ctx context.Context, tx pgx.Tx, code, verifier
 	}, nil
 }
 
-// signInAs signs in the account of who who names.
-func (s *Identities) signInAs(ctx context.Context, who func(context.Context, pgx.Tx) (outsider, error)) (SignedIn, error) {
+// signInAs signs in the account that find has for who who names.
+func (s *Identities) signInAs(ctx context.Context, find func(context.Context, pgx.Tx, outsider) (dbsqlc.User, error), who func(context.Context, pgx.Tx) (outsider, error)) (signed SignedIn, err error) {
+	defer func() { s.tell(signed, true, err) }()
 	if err := s.readyToSign(ctx); err != nil {
 		return SignedIn{}, err
 	}
 	var row dbsqlc.User
-	err := s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err = s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		o, err := who(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if row, err = s.accountOf(ctx, tx, o); err != nil {
+		if row, err = find(ctx, tx, o); err != nil {
 			return err
 		}
 		if !row.Active {

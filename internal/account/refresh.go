@@ -56,6 +56,9 @@ func (s *Sessions) Refresh(ctx context.Context, refreshToken string) (SignedIn, 
 		signed, err = s.giveTokens(ctx, tx, row, spent.SessionID, spent.Generation+1)
 		return err
 	})
+	if err == nil && refused != nil {
+		s.o.Told(RefreshReused)
+	}
 	if err != nil || refused != nil {
 		return SignedIn{}, errors.Join(err, refused)
 	}

@@ -187,6 +187,20 @@ func (f fixture) tell(t *testing.T, want int) {
 	}
 }
 
+// expiring are the accounts whose tokens ExpiringTokens lists.
+func (f fixture) expiring(t *testing.T) []int64 {
+	t.Helper()
+	list, err := f.ExpiringTokens(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []int64
+	for _, e := range list {
+		ids = append(ids, e.ServiceAccount)
+	}
+	return ids
+}
+
 func TestTheAdministratorsAreToldTwoWeeksBeforeATokenExpires(t *testing.T) {
 	t.Parallel()
 	var told alerts
@@ -208,6 +222,10 @@ func TestTheAdministratorsAreToldTwoWeeksBeforeATokenExpires(t *testing.T) {
 	f.tell(t, 0)
 	*f.now = made.Add(89 * day)
 	f.tell(t, 0)
+	listed, err := f.ExpiringTokens(t.Context(), 10)
+	if diff := cmp.Diff([]account.ExpiringToken{{ID: token.ID, Name: "bot", ServiceAccount: bot.ID, AccountName: "Nightly export", ExpiresAt: made.Add(90 * day)}}, listed); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
 	want := account.TokenExpiry{
 		At: made.Add(76 * day), ServiceAccount: bot.ID, AccountName: "Nightly export",
 		Token: token.ID, TokenName: "bot", Prefix: token.Prefix, ExpiresAt: made.Add(90 * day),
@@ -244,8 +262,14 @@ func TestWhatIsRotatedRevokedOrDeactivatedIsNotAnnounced(t *testing.T) {
 	}
 	*f.now = made.Add(29 * day) // the rotated one has a day
 	f.tell(t, 0)
+	if ids := f.expiring(t); ids != nil {
+		t.Errorf("listed: %v", ids)
+	}
 	*f.now = made.Add(80 * day)
 	f.tell(t, 1) // the new one of the rotation
+	if diff := cmp.Diff([]int64{rotated.ID}, f.expiring(t)); diff != "" {
+		t.Error(diff)
+	}
 	if _, err := f.UpdateServiceAccount(root, asleep.ID, account.ServiceAccountChange{Active: new(true)}); err != nil {
 		t.Fatal(err)
 	}

@@ -70,23 +70,32 @@ type SignIns struct {
 // throttle.ErrLimited, ErrBusy, or a validation fault for a password too long to
 // be one.
 func (s *SignIns) SignIn(ctx context.Context, email, password string) (SignedIn, error) {
+	signed, known, err := s.signIn(ctx, email, password)
+	s.tell(signed, known, err)
+	return signed, err
+}
+
+// signIn also returns whether there is such an account, which only Options.Told may hear.
+func (s *SignIns) signIn(ctx context.Context, email, password string) (SignedIn, bool, error) {
 	if utf8.RuneCountInString(password) > MaxPassword {
-		return SignedIn{}, fault.Validation(map[string]string{"password": fmt.Sprintf("Must have at most %d characters.", MaxPassword)})
+		return SignedIn{}, false, fault.Validation(map[string]string{"password": fmt.Sprintf("Must have at most %d characters.", MaxPassword)})
 	}
 	if err := s.readyToSign(ctx); err != nil {
-		return SignedIn{}, err
+		return SignedIn{}, false, err
 	}
 	row, try, right, err := s.checkPassword(ctx, email, password)
+	known := row.ID != 0
 	if err != nil {
-		return SignedIn{}, err
+		return SignedIn{}, known, err
 	}
 	if !right {
-		return SignedIn{}, s.failed(ctx, row.ID, try)
+		return SignedIn{}, known, s.failed(ctx, row.ID, try)
 	}
 	if err := s.pass(ctx, try.streaks(), try.right); err != nil {
-		return SignedIn{}, err
+		return SignedIn{}, known, err
 	}
-	return s.firstFactorPassed(ctx, row, ByPassword)
+	signed, err := s.firstFactorPassed(ctx, row, ByPassword)
+	return signed, known, err
 }
 
 // checkPassword returns the account with that address, the zero value where there is

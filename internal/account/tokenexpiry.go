@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/mail"
@@ -130,4 +131,29 @@ func (s *ServiceAccounts) mailExpiries(ctx context.Context, tx pgx.Tx, list []To
 	lines = append(lines, "Rotate them before that, and give their bots the new secrets.")
 	_, err := s.o.Alerts.Alert(ctx, tx, "token expiry "+list[0].ID.String(), "API tokens of service accounts expire soon", strings.Join(lines, " "))
 	return err
+}
+
+// ExpiringToken is an API token of a service account that ends soon.
+type ExpiringToken struct {
+	ID             int64
+	Name           string
+	ServiceAccount int64
+	AccountName    string
+	ExpiresAt      time.Time
+}
+
+// ExpiringTokens returns up to limit API tokens that expire within TokenExpiryNotice, the
+// soonest first: those that TellOfExpiry tells of. Who may see them is the caller's
+// business.
+func (s *ServiceAccounts) ExpiringTokens(ctx context.Context, limit int) ([]ExpiringToken, error) {
+	now := s.o.Now()
+	rows, err := s.queries.ListExpiringAPITokens(ctx, s.o.DB.Direct(), now, now.Add(TokenExpiryNotice), int32(limit))
+	if err != nil {
+		return nil, db.Translate(err)
+	}
+	list := make([]ExpiringToken, len(rows))
+	for i, r := range rows {
+		list[i] = ExpiringToken{ID: r.ID, Name: r.Name, ServiceAccount: r.UserID, AccountName: r.AccountName, ExpiresAt: r.ExpiresAt.UTC()}
+	}
+	return list, nil
 }

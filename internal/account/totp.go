@@ -198,6 +198,38 @@ func (s *SecondFactor) DisableTOTP(ctx context.Context, userID int64, password, 
 	})
 }
 
+// TwoFactorState is how an account's second factor is.
+type TwoFactorState struct {
+	On bool
+	// Pending says that SetupTOTP made a secret of which no code has been seen yet.
+	Pending bool
+	// RecoveryCodes is how many are left.
+	RecoveryCodes int64
+	// Required says that the account may not do without.
+	Required bool
+	// Password says that the account has one, which turning it off asks for.
+	Password bool
+}
+
+// TwoFactorOf tells how the second factor of an account is.
+func (s *SecondFactor) TwoFactorOf(ctx context.Context, userID int64) (TwoFactorState, error) {
+	row, err := s.queries.FindUserByID(ctx, s.o.DB.Direct(), userID)
+	if err != nil {
+		return TwoFactorState{}, db.NotFound(err, ErrSessionRevoked)
+	}
+	state := TwoFactorState{Required: s.o.TwoFactor.RequiredForAdmin && row.Role == string(identity.Admin), Password: row.PasswordHash != ""}
+	factor, err := s.queries.FindTOTPFactor(ctx, s.o.DB.Direct(), userID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return state, nil
+	}
+	if err != nil {
+		return TwoFactorState{}, db.Translate(err)
+	}
+	state.On, state.Pending = factor.ConfirmedAt != nil, factor.ConfirmedAt == nil
+	state.RecoveryCodes, err = s.queries.CountRecoveryCodes(ctx, s.o.DB.Direct(), userID)
+	return state, db.Translate(err)
+}
+
 // RemoveTOTP turns two-factor authentication off and ends the account's sessions,
 // on an operator's word: for somebody who lost the device and the recovery codes.
 // It returns ErrNotFound or ErrTOTPDisabled.

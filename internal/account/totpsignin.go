@@ -63,6 +63,12 @@ func (s *SecondFactor) withoutTOTP(ctx context.Context, tx pgx.Tx, userID int64)
 // recovery code. It returns token.ErrChallenge, ErrTOTPInvalid,
 // throttle.ErrLimited or ErrInactive.
 func (s *SignIns) VerifySecondFactor(ctx context.Context, challenge, code string) (SignedIn, error) {
+	signed, err := s.verifySecondFactor(ctx, challenge, code)
+	s.tell(signed, true, err)
+	return signed, err
+}
+
+func (s *SignIns) verifySecondFactor(ctx context.Context, challenge, code string) (SignedIn, error) {
 	if err := s.readyToSign(ctx); err != nil {
 		return SignedIn{}, err
 	}

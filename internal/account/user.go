@@ -66,6 +66,10 @@ func (n NewUser) normalized() NewUser {
 	return n
 }
 
+// CheckProfile is what Create would say of all but the password, so that who asks for one
+// can say it first.
+func (n NewUser) CheckProfile() error { return problems(n.normalized().profileProblems()) }
+
 func (n NewUser) validate() error {
 	details := n.profileProblems()
 	if rule := passwordProblem(n.Password, n.Email); rule != "" && (rule != commonRule || !n.AllowCommonPassword) {

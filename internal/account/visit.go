@@ -18,6 +18,9 @@ type VisitOptions struct {
 	Max time.Duration
 	// Idle is after how long without a request it ends; default 30 min.
 	Idle time.Duration
+	// Lost is the path of the page for who comes back from a provider too late, or to
+	// another browser; "" for the API's own answer.
+	Lost string
 }
 
 // Visit is a session of the operator pages, or the challenge on the way to it.
@@ -38,6 +41,8 @@ type Visits struct {
 	sessions *Sessions
 	signIns  *SignIns
 	factor   *SecondFactor
+	// identities opens sessions of the pages, as signIns does.
+	identities *Identities
 }
 
 const cookiePrefix = "wpv_"
@@ -46,6 +51,7 @@ const cookiePrefix = "wpv_"
 func newVisits(c *core, sessions *Sessions, factor *SecondFactor) *Visits {
 	v := &Visits{core: c, sessions: sessions, factor: factor}
 	v.signIns = &SignIns{core: c, open: v.openTx, factor: factor}
+	v.identities = &Identities{core: c, signIns: v.signIns}
 	return v
 }
 

@@ -24,7 +24,7 @@ import (
 // Docs is the documentation of one API.
 type Docs struct {
 	o                   Options
-	keep                []string // schemas of Models
+	keep, sent          []string // schemas of Models, and those of them that are sent
 	overrides, webhooks []override
 	exclude             exclusion
 	ui                  *ui.UI
@@ -46,7 +46,8 @@ const (
 	JSON       Form = "json"     // OpenAPI 3.1
 	YAML       Form = "yaml"     // the same document
 	JSON30     Form = "json-3.0" // OpenAPI 3.0.3
-	Markdown   Form = "markdown" // llms.txt
+	Markdown   Form = "markdown" // llms-full.txt: all of it
+	Index      Form = "index"    // llms.txt: a line an operation
 	Postman    Form = "postman"  // Collection v2.1
 	Insomnia   Form = "insomnia" // export v4, JSON
 	InsomniaV5 Form = "insomnia-5"
@@ -55,14 +56,17 @@ const (
 )
 
 // Forms lists all of them.
-func Forms() []Form { return []Form{JSON, YAML, JSON30, Markdown, Postman, Insomnia, InsomniaV5} }
+func Forms() []Form {
+	return []Form{JSON, YAML, JSON30, Markdown, Index, Postman, Insomnia, InsomniaV5}
+}
 
 // served says under which path below the prefix and how a form is served.
 var served = map[Form]struct{ path, mediaType, attachment string }{
 	JSON:       {"/openapi.json", mediaJSON, ""},
 	YAML:       {"/openapi.yaml", mediaYAML, ""},
 	JSON30:     {"/openapi-3.0.json", mediaJSON, ""},
-	Markdown:   {"/llms.txt", mediaText, ""},
+	Markdown:   {"/llms-full.txt", mediaText, ""},
+	Index:      {"/llms.txt", mediaText, ""},
 	Postman:    {"/export/collection", mediaJSON, "postman_collection.json"},
 	Insomnia:   {"/export/workspace", mediaJSON, "insomnia.json"},
 	InsomniaV5: {"/export/workspace", mediaYAML, "insomnia.yaml"},
@@ -77,7 +81,7 @@ func New(o Options) (*Docs, error) {
 	}
 	d := &Docs{o: o, exclude: newExclusion(o.ExcludeRoutes, o.ExcludePrefixes)}
 	var err error
-	if d.keep, err = describeModels(o.API.Components.Schemas, o.Models); err != nil {
+	if d.keep, d.sent, err = describeModels(o.API.Components.Schemas, o.Models); err != nil {
 		return nil, fmt.Errorf("documentation: %w", err)
 	}
 	if d.overrides, err = readOverrides(o); err != nil {
@@ -86,7 +90,7 @@ func New(o Options) (*Docs, error) {
 	if d.webhooks, err = readWebhooks(o); err != nil {
 		return nil, fmt.Errorf("documentation: %w", err)
 	}
-	d.ui, err = ui.New(ui.Options{Prefix: o.Prefix, Title: o.Title, Theme: o.Theme, ReadOnly: o.ReadOnly, Origins: o.origins()})
+	d.ui, err = ui.New(ui.Options{Prefix: o.Prefix, Title: o.Title, Theme: o.Theme, ReadOnly: o.ReadOnly, Scheme: o.Auth.Name, Origins: o.origins(), ReportTo: o.ReportTo, ReportingEndpoints: o.ReportingEndpoints})
 	if err != nil {
 		return nil, fmt.Errorf("documentation: %w", err)
 	}
@@ -124,16 +128,19 @@ func (d *Docs) generate() (*edition, error) {
 	if err != nil {
 		return nil, err
 	}
-	hinted, err := doc.encode() // what exports read, and nobody is served
+	order := d.sequence(doc)
+	hinted, err := doc.encode(order) // what exports read, and nobody is served
 	if err != nil {
 		return nil, err
 	}
 	export.Strip(doc)
-	plain, err := doc.encode()
+	plain, err := doc.encode(order)
 	if err != nil {
 		return nil, err
 	}
-	e := &edition{forms: map[Form][]byte{JSON: plain, Markdown: writeMarkdown(doc, d.o.Prefix)}, files: map[Form]*precompressed.Content{}}
+	e := &edition{forms: map[Form][]byte{
+		JSON: plain, Markdown: writeMarkdown(doc, order, d.o.Prefix), Index: writeIndex(doc, order, d.o.Prefix),
+	}, files: map[Form]*precompressed.Content{}}
 	var writers errgroup.Group
 	var mu sync.Mutex
 	write := func(form Form, writer func() ([]byte, error)) {
@@ -148,8 +155,9 @@ func (d *Docs) generate() (*edition, error) {
 	write(YAML, func() ([]byte, error) { return jsonToYAML(plain) })
 	write(JSON30, func() ([]byte, error) {
 		older := downgrade(doc)
-		d.pruneSchemas(older) // of the webhooks that 3.0 lacks
-		return document(older).encode()
+		pruneResponses(older) // of the webhooks that 3.0 lacks
+		d.pruneSchemas(older)
+		return document(older).encode(order)
 	})
 	collections, err := export.Read(hinted)
 	if err == nil {

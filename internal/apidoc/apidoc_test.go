@@ -267,7 +267,7 @@ func TestBothFormsAreOneDocumentAndStable(t *testing.T) {
 	if diff := cmp.Diff(normal(fromJSON), normal(fromYAML)); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.HasPrefix(string(a), "{\n  \"openapi\"") || !strings.HasPrefix(string(y), "openapi: ") {
+	if !strings.HasPrefix(string(a), "{\n \"openapi\"") || !strings.HasPrefix(string(y), "openapi: ") {
 		t.Errorf("%.40s %.40s", a, y)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waypost/waypost/internal/browsertest"
@@ -134,4 +136,106 @@ func TestTryItSendsARealRequestAndShowsTheAnswer(t *testing.T) {
 		}
 		tb.Finish()
 	})
+}
+
+// prefer sets the system's colours.
+func prefer(t *testing.T, tb *browsertest.Tab, mode string) {
+	t.Helper()
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: mode}}}
+	if _, err := chromedp.Call(tb, emulation.SetEmulatedMedia, media); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// brightness is that of what is behind the text of a UI, 0 to 255.
+const brightness = `(() => {
+	for (let e = document.querySelector("#reference :is(h1, h2)"); e; e = e.parentElement) {
+		const c = getComputedStyle(e).backgroundColor.match(/[\d.]+/g).map(Number);
+		if (c.length < 4 || c[3] > 0) return Math.round((c[0] + c[1] + c[2]) / 3);
+	}
+	return 255;
+})()`
+
+func TestBothUIsAreDarkInTheDark(t *testing.T) {
+	for kind, ready := range loaded {
+		t.Run(kind, func(t *testing.T) {
+			s := serveSite(t, Options{})
+			tb := browsertest.Open(t, s.URL+"/docs?ui="+kind, 1280, 900)
+			prefer(t, tb, "light")
+			tb.Await(ready)
+			tb.Await(brightness + " > 200")
+			prefer(t, tb, "dark")
+			tb.Await(brightness + " < 60")
+			tb.Finish()
+		})
+	}
+}
+
+func TestEveryExportIsInAMenuAtEveryWidth(t *testing.T) {
+	for kind, ready := range loaded {
+		for size, pixels := range sizes {
+			t.Run(kind+"/"+size, func(t *testing.T) {
+				s := serveSite(t, Options{})
+				tb := browsertest.Open(t, s.URL+"/docs?ui="+kind, pixels[0], pixels[1])
+				tb.Await(ready)
+				tb.Await(browsertest.ClickButton("export"))
+				tb.Await(`document.querySelector("#export:popover-open")`)
+				links := browsertest.Evaluate[[]string](tb, `Array.from(document.querySelectorAll("#export a")).filter(e => {
+					const r = e.getBoundingClientRect();
+					return r.left >= 0 && r.right <= innerWidth && r.height >= 24 && document.elementFromPoint(r.left + 20, r.top + 10) === e;
+				}).map(e => e.href)`)
+				if len(links) != 8 {
+					t.Errorf("%d exports can be pressed: %q", len(links), links)
+				}
+				for _, link := range links {
+					r, err := http.Get(link)
+					if err != nil {
+						t.Fatal(err)
+					}
+					r.Body.Close()
+					if r.StatusCode != http.StatusOK {
+						t.Errorf("%s: %d", link, r.StatusCode)
+					}
+				}
+				tb.Finish()
+			})
+		}
+	}
+}
+
+func TestASignInIsKeptOverAReloadButInTheTabAlone(t *testing.T) {
+	const token = "a-token-that-was-typed"
+	const stored = `JSON.stringify(Object.values(%s)).includes("` + token + `")`
+	session, local := strings.Replace(stored, "%s", "{...sessionStorage}", 1), strings.Replace(stored, "%s", "{...localStorage}", 1)
+	focus := map[string]string{
+		"primary":   `(e => e && (e.focus(), e.click(), true))(document.querySelector("#reference input[placeholder=Token], #reference input[type=password]"))`,
+		"alternate": `(e => e && (e.focus(), true))(document.querySelector(".auth-container input"))`,
+	}
+	for kind, ready := range loaded {
+		t.Run(kind, func(t *testing.T) {
+			s := serveSite(t, Options{})
+			tb := browsertest.Open(t, s.URL+"/docs?ui="+kind, 1280, 900)
+			tb.Await(ready)
+			if kind == "alternate" {
+				tb.Await(browsertest.ClickButton("authorize"))
+			}
+			tb.Await(focus[kind])
+			tb.Type(token)
+			if kind == "alternate" {
+				tb.Await(`(b => b && (b.click(), true))(document.querySelector(".auth-container button[type=submit]"))`)
+			}
+			tb.Await(session)
+			browsertest.Evaluate[bool](tb, "location.reload(), true")
+			tb.Await(`performance.getEntriesByType("navigation")[0].type === "reload" && ` + ready)
+			if kind == "alternate" {
+				tb.Await(`document.querySelector(".authorize.locked, .btn.authorize .locked, .authorization__btn.locked")`)
+			} else {
+				tb.Await(`Array.from(document.querySelectorAll("#reference input")).some(e => e.value === "` + token + `")`)
+			}
+			if browsertest.Evaluate[bool](tb, local) {
+				t.Error("the token is in localStorage, where it stays")
+			}
+			tb.Finish()
+		})
+	}
 }

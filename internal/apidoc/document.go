@@ -28,24 +28,25 @@ var rootOrder = []string{"openapi", "info", "jsonSchemaDialect", "servers", "sec
 var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
 // describeModels puts the schemas of models into the registry, those listed and
-// those that a route uses, and returns the names of the listed ones.
-func describeModels(r huma.Registry, listed []any) ([]string, error) {
-	var keep []string
+// those that a route uses, and returns the names of the listed ones, and of these those
+// that are sent.
+func describeModels(r huma.Registry, listed []any) (keep, sent []string, err error) {
 	for _, m := range listed {
 		names, err := model.Describe(r, reflect.TypeOf(m))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		keep = append(keep, names.Full, names.Create, names.Update)
+		sent = append(sent, names.Create, names.Update)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Map())) {
 		if t := r.TypeFromRef(schemaPrefix + name); model.Is(t) {
 			if _, err := model.Describe(r, t); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
-	return keep, nil
+	return keep, sent, nil
 }
 
 // describe copies the live description and makes it the one that is served.
@@ -80,7 +81,8 @@ func (d *Docs) describe() (document, error) {
 		return nil, err
 	}
 	addExamples(doc)
-	return document(doc), nil
+	d.openAnswers(doc)
+	return document(doc), shareFailures(doc)
 }
 
 func (d *Docs) declareAuth(doc object) {
@@ -178,9 +180,9 @@ func toObject(v any) (object, error) {
 	return o, nil
 }
 
-// encode writes the document with its well-known members first and all other
-// keys sorted.
-func (d document) encode() ([]byte, error) {
+// encode writes the document with its well-known members first, its paths in order, and all
+// other keys sorted, indented by one space a level: in deep JSON, two are a fifth of the bytes.
+func (d document) encode(order sequence) ([]byte, error) {
 	keys := slices.SortedFunc(maps.Keys(d), func(a, b string) int {
 		return strings.Compare(rank(a)+a, rank(b)+b)
 	})
@@ -190,11 +192,15 @@ func (d document) encode() ([]byte, error) {
 		var value bytes.Buffer
 		enc := json.NewEncoder(&value)
 		enc.SetEscapeHTML(false)
-		enc.SetIndent("  ", "  ")
-		if err := enc.Encode(d[key]); err != nil {
+		enc.SetIndent(" ", " ")
+		part := d[key]
+		if key == "paths" {
+			part = order.of(d)
+		}
+		if err := enc.Encode(part); err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(&out, "  %q: %s", key, bytes.TrimSpace(value.Bytes()))
+		fmt.Fprintf(&out, " %q: %s", key, bytes.TrimSpace(value.Bytes()))
 		if i < len(keys)-1 {
 			out.WriteByte(',')
 		}

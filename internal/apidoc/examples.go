@@ -7,6 +7,10 @@ import (
 	"strings"
 )
 
+// exampleMembers is an extension of a media type: members that its example has in place of
+// those that are made of the schema. It is not served.
+const exampleMembers = "x-example-members"
+
 // addExamples gives every body without an example one that is made of the
 // examples of its schema's parts.
 func addExamples(doc object) {
@@ -36,10 +40,16 @@ func (e *exampler) addTo(body object) {
 	content, _ := body["content"].(object)
 	for _, m := range content {
 		media, _ := m.(object)
+		defer delete(media, exampleMembers)
 		if media["example"] != nil || media["examples"] != nil || media["schema"] == nil {
 			continue
 		}
 		if value, ok := e.value(media["schema"]); ok {
+			members, _ := media[exampleMembers].(object)
+			if made, ok := value.(object); ok {
+				value = maps.Clone(made)
+				maps.Copy(value.(object), members)
+			}
 			media["example"] = value
 		}
 	}

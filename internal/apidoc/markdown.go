@@ -17,20 +17,45 @@ const maxDepth = 6
 // operation, in the order of the tags (https://llmstxt.org).
 type markdown struct {
 	bytes.Buffer
-	schemas object
+	doc, schemas object
+	order        sequence
 }
 
-func writeMarkdown(doc object, prefix string) []byte {
+func writeMarkdown(doc object, order sequence, prefix string) []byte {
 	components, _ := doc["components"].(object)
 	schemas, _ := components["schemas"].(object)
-	m := &markdown{schemas: schemas}
+	m := &markdown{doc: doc, schemas: schemas, order: order}
 	info := member(doc, "info")
 	m.line("# %s", text(info["title"]))
 	m.line("> Version %s, an OpenAPI description as text.", text(info["version"]))
 	m.paragraph(text(info["description"]))
 	m.servers(doc, prefix)
 	m.schemes(components)
-	m.tags(doc)
+	m.tags(doc, func(description string) { m.paragraph(description) }, m.operation)
+	return append(bytes.TrimRight(m.Bytes(), "\n"), '\n')
+}
+
+// writeIndex writes a line for each operation, linked to its section of the whole. Links
+// are relative, for the index and the whole lie side by side.
+func writeIndex(doc object, order sequence, prefix string) []byte {
+	m := &markdown{doc: doc, order: order}
+	info := member(doc, "info")
+	m.line("# %s", text(info["title"]))
+	about, _, _ := strings.Cut(text(info["description"]), "\n\n")
+	if about = oneLine(about); about != "" {
+		m.line("> %s", about)
+	}
+	m.line("Version %s. How to sign in, what answers look like and every operation: [llms-full.txt](llms-full.txt), in which a section is named after its operationId.",
+		text(info["version"]))
+	m.servers(doc, prefix)
+	m.tags(doc, func(string) {}, func(title string, op object) {
+		id := text(op["operationId"])
+		summary := text(op["summary"])
+		if op["deprecated"] == true {
+			summary += " (deprecated)"
+		}
+		fmt.Fprintf(m, "- [%s](llms-full.txt#%s): %s\n", title, id, oneLine(summary))
+	})
 	return append(bytes.TrimRight(m.Bytes(), "\n"), '\n')
 }
 
@@ -77,7 +102,7 @@ func (m *markdown) schemes(components object) {
 
 // tags writes the operations below the first tag of each: the declared ones in
 // their order, then others.
-func (m *markdown) tags(doc object) {
+func (m *markdown) tags(doc object, introduce func(description string), write func(title string, op object)) {
 	description := map[string]string{}
 	var names []string
 	for _, tag := range list(doc["tags"]) {
@@ -85,12 +110,12 @@ func (m *markdown) tags(doc object) {
 		description[nameOf(tag)] = text(tag.(object)["description"])
 	}
 	sections := map[string][]func(){}
-	eachOperation(doc, func(title string, op object) {
+	m.eachOperation(func(title string, op object) {
 		name := ungrouped
 		if tags := list(op["tags"]); len(tags) > 0 {
 			name = text(tags[0])
 		}
-		sections[name] = append(sections[name], func() { m.operation(title, op) })
+		sections[name] = append(sections[name], func() { write(title, op) })
 	})
 	for _, name := range slices.Sorted(maps.Keys(sections)) {
 		if _, declared := description[name]; !declared {
@@ -102,44 +127,44 @@ func (m *markdown) tags(doc object) {
 			continue
 		}
 		m.line("## %s", name)
-		m.paragraph(description[name])
-		for _, write := range sections[name] {
-			write()
+		introduce(description[name])
+		for _, section := range sections[name] {
+			section()
+		}
+		if !bytes.HasSuffix(m.Bytes(), []byte("\n\n")) {
+			m.WriteByte('\n')
 		}
 	}
 }
 
-// eachOperation gives the operations in a stable order with what a reader calls
+// eachOperation gives the operations in their order with what a reader calls
 // them: method and path, or the name of a webhook.
-func eachOperation(doc object, f func(title string, op object)) {
-	for _, section := range []string{"paths", "webhooks"} {
-		items, _ := doc[section].(object)
-		for _, name := range slices.Sorted(maps.Keys(items)) {
-			item := items[name].(object)
-			for _, method := range methods {
-				op, ok := item[method].(object)
-				if !ok {
-					continue
-				}
-				title := strings.ToUpper(method) + " " + name
-				if section == "webhooks" {
-					title = "Webhook " + name
-				}
-				f(title, op)
+func (m *markdown) eachOperation(f func(title string, op object)) {
+	paths, _ := m.doc["paths"].(object)
+	for _, path := range m.order.paths {
+		for _, method := range m.order.methods[path] {
+			f(strings.ToUpper(method)+" "+path, paths[path].(object)[method].(object))
+		}
+	}
+	webhooks, _ := m.doc["webhooks"].(object)
+	for _, name := range slices.Sorted(maps.Keys(webhooks)) {
+		for _, method := range methods {
+			if op, ok := webhooks[name].(object)[method].(object); ok {
+				f("Webhook "+name, op)
 			}
 		}
 	}
 }
 
 func (m *markdown) operation(title string, op object) {
-	m.line("### %s", title)
+	m.line("### %s", text(op["operationId"]))
 	summary := text(op["summary"])
 	if op["deprecated"] == true {
 		summary += " (deprecated)"
 	}
-	m.paragraph(summary)
+	m.paragraph("`" + title + "`: " + summary)
 	m.paragraph(text(op["description"]))
-	m.line("Operation: `%s`. Credential: %s.", text(op["operationId"]), credentials(op))
+	m.line("Credential: %s.", credentials(op))
 	if parameters := list(op["parameters"]); len(parameters) > 0 {
 		m.line("Parameters:")
 		for _, p := range parameters {
@@ -175,7 +200,7 @@ func (m *markdown) responses(op object) {
 	responses, _ := op["responses"].(object)
 	var failures []string
 	for _, status := range slices.Sorted(maps.Keys(responses)) {
-		answer := responses[status].(object)
+		answer := resolveResponse(m.doc, responses[status].(object))
 		if n, err := strconv.Atoi(status); err != nil || n >= 400 {
 			failures = append(failures, fmt.Sprintf("- %s: %s", status, oneLine(answer["description"])))
 			continue

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Operation says about a route what its types and its path do not, or says it
@@ -18,7 +19,8 @@ import (
 type Operation struct {
 	id, summary, description string
 	tags                     []string
-	deprecated, hidden       bool
+	deprecated               time.Time // since when; the zero time: not
+	hidden                   bool
 	security                 []string // nil: left as it is; empty: public
 	parameters               []parameter
 	body                     *content
@@ -47,6 +49,7 @@ type namedExample struct {
 
 type response struct {
 	content
+	also        []content
 	description string
 	headers     []parameter
 }
@@ -68,8 +71,9 @@ func (o *Operation) Description(s string) *Operation { o.description = s; return
 // Tags puts the operation under these tags, declared or not.
 func (o *Operation) Tags(names ...string) *Operation { o.tags = names; return o }
 
-// Deprecated marks the operation as one that will go.
-func (o *Operation) Deprecated() *Operation { o.deprecated = true; return o }
+// Deprecated marks the operation as one that will go, and of which clients have been told
+// so since that day; Docs.DeprecatedSince returns it. The zero time marks nothing.
+func (o *Operation) Deprecated(since time.Time) *Operation { o.deprecated = since; return o }
 
 // Hidden leaves the operation out of the description.
 func (o *Operation) Hidden() *Operation { o.hidden = true; return o }
@@ -145,6 +149,18 @@ func (o *Operation) Response(status int, v any, description string, mediaTypes .
 	return o
 }
 
+// ResponseAlso adds to the Response of that status, which comes first, that it can hold a
+// value of v's type, or what v itself says, in another media type.
+func (o *Operation) ResponseAlso(status int, v any, mediaType string) *Operation {
+	r := o.responses[status]
+	if r == nil || r.value == nil {
+		o.errs = append(o.errs, fmt.Errorf("another media type of a response %d without a body", status))
+		return o
+	}
+	r.also = append(r.also, content{value: v, media: []string{mediaType}})
+	return o
+}
+
 // ResponseExample adds an example to the Response of that status, which comes first.
 func (o *Operation) ResponseExample(status int, name string, v any) *Operation {
 	r := o.responses[status]
@@ -185,7 +201,9 @@ func (o *Operation) over(base *Operation) *Operation {
 	out.id = cmp.Or(o.id, base.id)
 	out.summary = cmp.Or(o.summary, base.summary)
 	out.description = cmp.Or(o.description, base.description)
-	out.deprecated = o.deprecated || base.deprecated
+	if out.deprecated.IsZero() {
+		out.deprecated = base.deprecated
+	}
 	out.hidden = o.hidden || base.hidden
 	if out.tags == nil {
 		out.tags = base.tags

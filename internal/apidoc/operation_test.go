@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
@@ -23,7 +24,7 @@ type confirmation struct {
 // everything says all that can be said of an operation.
 func everything() *Operation {
 	return Describe().
-		ID("book-seat").Summary("Book a seat").Description("Once.").Tags("Seats").Deprecated().Security("bearer").
+		ID("book-seat").Summary("Book a seat").Description("Once.").Tags("Seats").Deprecated(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Security("bearer").
 		Path("train", "", "Its number.", "ICE 1").Query("class", 0, "First or second.", 2).Header("X-Agent", "", "Who books.", "a").
 		Body(ticket{}).BodyExample("window", ticket{"1A"}).
 		Response(201, confirmation{}, "Booked.").ResponseExample(201, "first", confirmation{1}).ResponseHeader(201, "Location", "", "Where.").
@@ -38,11 +39,16 @@ func operationAt(t *testing.T, d *Docs, path, method string) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var doc struct{ Paths map[string]map[string]any }
+	var doc map[string]any
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		t.Fatal(err)
 	}
-	op, _ := doc.Paths[path][method].(map[string]any)
+	item, _ := doc["paths"].(map[string]any)[path].(map[string]any)
+	op, _ := item[method].(map[string]any)
+	responses, _ := op["responses"].(map[string]any)
+	for status, response := range responses {
+		responses[status] = resolveResponse(doc, response.(map[string]any))
+	}
 	return op
 }
 

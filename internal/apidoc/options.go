@@ -71,12 +71,19 @@ type Options struct {
 	Models   []any
 	Auth     Auth
 	Webhooks []Webhook
+	// Sequence are operationIds in the order in which they are used. Within a tag, readers
+	// see operations in that order, those that are not in it first.
+	Sequence []string
 	// Overrides say more about single routes. They win over what a route carries.
 	Overrides *Overrides
 	// DevMode makes everything anew for each request.
 	DevMode bool
 	// ReadOnly leaves no way to send a request from either UI.
 	ReadOnly bool
+	// ReportTo ends the policies of both UIs' pages with where violations are reported,
+	// such as "; report-uri /reports"; ReportingEndpoints is the header of that name. Both
+	// may be "".
+	ReportTo, ReportingEndpoints string
 	// ExcludeRoutes are globs of paths that are left out: * stands for anything
 	// within a segment, ** for anything at all.
 	ExcludeRoutes []string

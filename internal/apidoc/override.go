@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -18,6 +19,7 @@ import (
 type override struct {
 	routeKey
 	hidden     bool
+	deprecated time.Time // since when; the zero time: not
 	members    object
 	parameters []any
 	responses  object
@@ -59,6 +61,23 @@ func readOverrides(o Options) ([]override, error) {
 		list = append(list, ov)
 	}
 	return list, errors.Join(errs...)
+}
+
+// DeprecatedSince says since when the operation of a route, by its pattern in the router, is
+// deprecated; false where it isn't.
+func (d *Docs) DeprecatedSince(method, pattern string) (time.Time, bool) {
+	path, _ := template(pattern)
+	for _, o := range d.overrides {
+		if o.routeKey == (routeKey{method, path}) {
+			return o.deprecated, !o.deprecated.IsZero()
+		}
+	}
+	return time.Time{}, false
+}
+
+// Deprecates reports whether any operation is deprecated.
+func (d *Docs) Deprecates() bool {
+	return slices.ContainsFunc(d.overrides, func(o override) bool { return !o.deprecated.IsZero() })
 }
 
 // readWebhooks registers the schemas of webhooks; their names stand for a method.
@@ -104,8 +123,8 @@ func (o *Operation) resolve(key routeKey, r huma.Registry) (override, error) {
 		}
 	}
 	maps.Copy(out.members, o.extensions)
-	if o.deprecated {
-		out.members["deprecated"] = true
+	if !o.deprecated.IsZero() {
+		out.members["deprecated"], out.deprecated = true, o.deprecated
 	}
 	if o.security != nil {
 		list := []any{}
@@ -123,7 +142,11 @@ func (o *Operation) resolve(key routeKey, r huma.Registry) (override, error) {
 	for status, answer := range o.responses {
 		described := object{"description": answer.description}
 		if answer.value != nil {
-			described["content"] = answer.object(r)
+			media := answer.object(r)
+			for _, other := range answer.also {
+				maps.Copy(media, other.object(r))
+			}
+			described["content"] = media
 		}
 		for _, h := range answer.headers {
 			member(described, "headers")[h.name] = h.header(r)

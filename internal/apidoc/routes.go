@@ -31,6 +31,8 @@ func (d *Docs) Routes() []Endpoint {
 			routes = append(routes, Endpoint{prefix + served[form].path, d.serveForm(form)})
 		}
 	}
+	// Where readers look first (https://llmstxt.org); the index's links lead to its side.
+	routes = append(routes, Endpoint{"/llms.txt", d.serveForm(Index)}, Endpoint{"/llms-full.txt", d.serveForm(Markdown)})
 	assets := d.ui.Assets()
 	for _, name := range slices.Sorted(maps.Keys(assets)) {
 		routes = append(routes, Endpoint{name, assets[name]})
@@ -38,7 +40,14 @@ func (d *Docs) Routes() []Endpoint {
 	return routes
 }
 
+// ServiceDescription is the value of a Link header that says where an API's description in
+// JSON is (RFC 8631, section 3.2).
+func ServiceDescription(url string) string {
+	return "<" + url + `>; rel="service-desc"; type="` + mediaJSON + `"`
+}
+
 func (d *Docs) servePage(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Link", ServiceDescription(path.Base(d.o.Prefix)+served[JSON].path))
 	kind := d.o.UI
 	switch r.URL.Query().Get("ui") {
 	case "primary":

@@ -95,6 +95,14 @@ func TestEverythingAPageRefersToIsServedByUs(t *testing.T) {
 	}
 }
 
+func TestPagesSayWhereViolationsAreReported(t *testing.T) {
+	t.Parallel()
+	h := fetch(serveMux(newDocs(t, Options{ReportTo: "; report-uri /reports", ReportingEndpoints: `csp="/reports"`})), "/docs").Header
+	if !strings.HasSuffix(h.Get("Content-Security-Policy"), "; report-uri /reports") || h.Get("Reporting-Endpoints") != `csp="/reports"` {
+		t.Errorf("%v", h)
+	}
+}
+
 func TestPagesRunUnderAStrictPolicy(t *testing.T) {
 	t.Parallel()
 	mux := serveMux(newDocs(t, Options{}))
@@ -140,7 +148,10 @@ func TestEveryFormIsServedWithTagsAndFreshness(t *testing.T) {
 		"/docs/openapi.json":              {JSON, "application/json", ""},
 		"/docs/openapi.yaml":              {YAML, "application/yaml", ""},
 		"/docs/openapi-3.0.json":          {JSON30, "application/json", ""},
-		"/docs/llms.txt":                  {Markdown, "text/plain; charset=utf-8", ""},
+		"/docs/llms.txt":                  {Index, "text/plain; charset=utf-8", ""},
+		"/docs/llms-full.txt":             {Markdown, "text/plain; charset=utf-8", ""},
+		"/llms.txt":                       {Index, "text/plain; charset=utf-8", ""},
+		"/llms-full.txt":                  {Markdown, "text/plain; charset=utf-8", ""},
 		"/docs/export/collection":         {Postman, "application/json", "postman_collection.json"},
 		"/docs/export/workspace":          {Insomnia, "application/json", "insomnia.json"},
 		"/docs/export/workspace?format=4": {Insomnia, "application/json", "insomnia.json"},

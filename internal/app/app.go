@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +26,7 @@ import (
 	"github.com/waypost/waypost/internal/webhook"
 )
 
-// Options configure New. All fields but Extensions and ShowMailLinks are mandatory.
+// Options configure New. All fields but Extensions, ShowMailLinks and EchoModel are mandatory.
 type Options struct {
 	Config config.Config
 	// Areas are the connection pools of a migrated database. The caller closes them.
@@ -35,7 +37,9 @@ type Options struct {
 	// ShowMailLinks lets the log show the secret links of mails, so that a developer
 	// can follow them.
 	ShowMailLinks bool
-	Extensions    Extensions
+	// EchoModel adds the language model that needs no service.
+	EchoModel  bool
+	Extensions Extensions
 	// observed measures the server; nil for one of its own, without traces and without
 	// an address for metrics.
 	observed *observation
@@ -51,6 +55,7 @@ type App struct {
 	jobs     *jobs.Runner
 	storage  *storageState
 	history  *telemetry.History
+	stopping atomic.Bool
 	closers  closers
 }
 
@@ -99,6 +104,7 @@ func (a *App) build(ctx context.Context) error {
 			return err
 		}
 	}
+	warnOfSecrets(ctx, registry, o.LookupSecret, o.Logger)
 	if err := a.startHistory(); err != nil {
 		return err
 	}
@@ -108,7 +114,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := metrics.Registerer().Register(newBacklog(a.services, o.Areas.Requests)); err != nil {
 		return err
 	}
-	views, err := pages.New(pages.Account(a.services.Accounts), a.desk())
+	views, err := pages.New(pages.Account(a.services.Accounts), pages.Reports(a.services.Security, strings.HasPrefix(baseURL(o.Config), "https:")), a.desk())
 	if err != nil {
 		return err
 	}
@@ -118,16 +124,21 @@ func (a *App) build(ctx context.Context) error {
 	}
 	operations := api.Options{
 		BaseURL: baseURL(o.Config), Authenticator: a.services.Accounts, SiteKeys: a.services.Sites, KeyRate: o.Config.KeyRate, Resources: list,
+		Idempotency: a.services.Idempotency,
 	}
-	a.handler, err = newHandler(o, metrics.Handler(), operations, views)
+	a.handler, err = newHandler(o, metrics.Handler(), operations, views, &a.services.forwarding)
 	return err
 }
 
 // startHistory begins to keep what the page on observability shows.
 func (a *App) startHistory() error {
 	o := a.options
+	tallies := a.services.tallies()
 	var err error
-	a.history, err = telemetry.NewHistory(telemetry.HistoryOptions{Areas: o.Areas, Requests: o.observed.requests, Logger: o.Logger})
+	a.history, err = telemetry.NewHistory(telemetry.HistoryOptions{
+		Areas: o.Areas, Requests: o.observed.requests, Logger: o.Logger,
+		Tallies: func() map[string]uint64 { return o.observed.metrics.Tallies(tallies) },
+	})
 	if err != nil {
 		return err
 	}
@@ -142,8 +153,8 @@ const historyEnd = 3 * time.Second
 func (a *App) startJobs(ctx context.Context, metrics prometheus.Registerer) error {
 	o, x := a.options, a.options.Extensions
 	background := jobs.Options{
-		DB: o.Areas.Background, AliveDB: o.Areas.Readiness, Queue: a.services.Queue, Logger: quieter(o.Logger), Metrics: metrics, Tracer: o.observed.tracer(),
-		Periodic: append(periodic(a.services), a.sweepHistory()), Workers: workers(a.services),
+		DB: o.Areas.Background, AliveDB: o.Areas.Alive, Polls: o.Config.DatabasePooled && o.Config.DatabaseDirectURL == "", Queue: a.services.Queue, Logger: quieter(o.Logger), Metrics: metrics, Tracer: o.observed.tracer(),
+		Periodic: append(periodic(a.services, a.options.Config), a.sweepHistory()), Workers: workers(a.services),
 	}
 	if x.Periodic != nil {
 		background.Periodic = append(background.Periodic, x.Periodic(a.services)...)
@@ -159,6 +170,7 @@ func (a *App) startJobs(ctx context.Context, metrics prometheus.Registerer) erro
 		return err
 	}
 	a.closers.add("jobs", within(o.Config.ShutdownTimeout, a.jobs.Stop))
+	a.services.Handling.Start()
 	return nil
 }
 
@@ -182,7 +194,12 @@ func (a *App) Run(ctx context.Context, l net.Listener) error {
 			}
 		}()
 	}
-	return serveHTTP(ctx, l, a.handler, a.options.Config.RequestTimeout, a.options.Config.ShutdownTimeout, a.options.Logger)
+	c := a.options.Config
+	end := ending{Begun: &a.stopping, Grace: c.ShutdownTimeout}
+	if c.ShutdownDelay != nil {
+		end.Delay = *c.ShutdownDelay
+	}
+	return serveHTTP(ctx, l, a.handler, c.RequestTimeout, end, a.options.Logger)
 }
 
 // Close stops background work, newest first. Acknowledged data is durable, whether
@@ -222,6 +239,10 @@ type ServeOptions struct {
 	Extensions   Extensions
 }
 
+// serveShutdownDelay is WAYPOST_SHUTDOWN_DELAY of serve where nobody set another: time for
+// the proxies before it to see that it is no longer ready.
+const serveShutdownDelay = 5 * time.Second
+
 // Serve runs the service in production until ctx ends.
 func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 	logger := NewLogger(c, o.Log)
@@ -235,8 +256,12 @@ func Serve(ctx context.Context, c config.Config, o ServeOptions) error {
 	if err != nil {
 		return errors.Join(err, cleanup.run())
 	}
+	if c.ShutdownDelay == nil {
+		c.ShutdownDelay = new(serveShutdownDelay)
+	}
 	database := outsideDatabase(c)
-	logger.InfoContext(ctx, "starting", "database", database.Name())
+	b := ThisBuild()
+	logger.InfoContext(ctx, "starting", "version", b.Version, "commit", b.Commit, "go", b.Go, "database", database.Name())
 	areas, err := database.connect(ctx, c, logger, observed.statements(), o.Migrate)
 	if err != nil {
 		return errors.Join(err, cleanup.run())

@@ -20,8 +20,8 @@ func newConnections(areas db.Areas) *connections {
 		areas:   areas,
 		most:    desc("connections_max", "Connections that an area may have."),
 		taken:   desc("connections_taken", "Connections of an area that are in use at this moment."),
-		waiting: desc("connections_waiting", "Callers who wait for one of an area's connections at this moment."),
-		denied:  desc("connections_refused_total", "Callers who were answered 503 busy because none of an area's connections became free in time."),
+		waiting: desc("connections_waiting", "Callers who wait for one of an area's connections, or for their turn to ask for one, at this moment."),
+		denied:  desc("connections_refused_total", "Callers who were answered 503 busy because none of an area's connections became free in time, or their turn did not come."),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -33,6 +34,7 @@ var ErrTwoDatabases = errors.New("DATABASE_URL and a data directory are both giv
 type Database struct {
 	// URL is the application's connection string, OwnerURL the owner's.
 	URL, OwnerURL string
+	directURL     string // past a pooler; "" for none
 	// ViewerURL is that of the database page's console, "" for none.
 	ViewerURL string
 	server    *embedded.Server
@@ -51,11 +53,27 @@ func (d *Database) Name() string {
 		}
 		return "private PostgreSQL in " + dir
 	}
-	cfg, err := pgx.ParseConfig(d.URL)
-	if err != nil {
-		return "DATABASE_URL" // connecting says what is wrong with it
+	return nameOf(d.URL, "DATABASE_URL")
+}
+
+// OwnerName is Name for what works as the database's owner.
+func (d *Database) OwnerName() string {
+	switch {
+	case d.Private() || d.OwnerURL == d.URL:
+		return d.Name()
+	case d.OwnerURL == d.directURL:
+		return nameOf(d.OwnerURL, "WAYPOST_DATABASE_DIRECT_URL")
 	}
-	return fmt.Sprintf("%s at %s, as %s (DATABASE_URL)", cfg.Database, net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))), cfg.User)
+	return nameOf(d.OwnerURL, "WAYPOST_DATABASE_OWNER_URL")
+}
+
+// nameOf names what a connection string, the value of variable, leads to.
+func nameOf(url, variable string) string {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return variable // connecting says what is wrong with it
+	}
+	return fmt.Sprintf("%s at %s, as %s (%s)", cfg.Database, net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))), cfg.User, variable)
 }
 
 // Close ends the use of the private server; the last user stops it.
@@ -109,9 +127,6 @@ func holdDatabase(ctx context.Context, c config.Config, logger *slog.Logger) (*D
 		return outsideDatabase(c), nil
 	}
 	d, err := privateDatabase(ctx, c, logger, embedded.Start)
-	if busy, ok := errors.AsType[*embedded.InUseError](err); ok {
-		return nil, fmt.Errorf("%w; stop that one, or give this one another --data-dir", busy)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -122,11 +137,14 @@ func holdDatabase(ctx context.Context, c config.Config, logger *slog.Logger) (*D
 }
 
 func outsideDatabase(c config.Config) *Database {
-	return &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL(), ViewerURL: c.DatabaseViewerURL}
+	return &Database{URL: c.DatabaseURL, OwnerURL: c.OwnerURL(), ViewerURL: c.DatabaseViewerURL, directURL: c.DatabaseDirectURL}
 }
 
 func privateDatabase(ctx context.Context, c config.Config, logger *slog.Logger, start func(context.Context, embedded.Options) (*embedded.Server, error)) (*Database, error) {
 	server, err := start(ctx, embedded.Options{DataDir: c.DataDir, BinDir: c.PostgresBin, Download: true, Logger: logger})
+	if errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("%w; dev keeps its files in %s: make that yours, or give another directory with --data-dir", err, c.DataDir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -157,22 +175,31 @@ func (d *Database) takeForDev(ctx context.Context, c config.Config) error {
 	return db.MarkDev(ctx, conn, d.Private())
 }
 
-// connect opens the pools of a server. A private database is migrated first; any
-// other must have been, unless migrate says so.
-func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, tracer pgx.QueryTracer, migrate bool) (db.Areas, error) {
+// areaConns returns how many connections are divided among the areas.
+func (d *Database) areaConns(c config.Config) (int32, error) {
 	least, forAreas := db.LeastConns(), c.MaxConns
 	if d.ViewerURL != "" { // the console has one connection at a time
 		least, forAreas = least+1, forAreas-1
 	}
 	if c.MaxConns < least {
-		return db.Areas{}, fmt.Errorf("WAYPOST_DATABASE_MAX_CONNS is %d, too few to divide among the areas: give %d or more", c.MaxConns, least)
+		return 0, fmt.Errorf("WAYPOST_DATABASE_MAX_CONNS is %d, and what must not wait for each other (deliveries, hits, statistics, jobs, readiness and the rest) needs %d at least: give %[2]d or more", c.MaxConns, least)
+	}
+	return forAreas, nil
+}
+
+// connect opens the pools of a server. A private database is migrated first; any
+// other must have been, unless migrate says so.
+func (d *Database) connect(ctx context.Context, c config.Config, logger *slog.Logger, tracer pgx.QueryTracer, migrate bool) (db.Areas, error) {
+	forAreas, err := d.areaConns(c)
+	if err != nil {
+		return db.Areas{}, err
 	}
 	if migrate || d.Private() {
 		if err := d.migrate(ctx); err != nil {
 			return db.Areas{}, err
 		}
 	}
-	areas, err := db.OpenAreas(ctx, db.Options{URL: d.URL, MaxConns: forAreas, Logger: logger, Tracer: tracer})
+	areas, err := db.OpenAreas(ctx, db.Options{URL: d.URL, DirectURL: c.DatabaseDirectURL, Pooled: c.DatabasePooled, MaxConns: forAreas, Logger: logger, Tracer: tracer})
 	if err != nil {
 		return db.Areas{}, err
 	}
@@ -205,7 +232,7 @@ func (d *Database) connectOnce(ctx context.Context, c config.Config, logger *slo
 			return nil, err
 		}
 	}
-	pool, err := db.Open(ctx, db.Options{URL: d.URL, MaxConns: c.MaxConns, Logger: logger})
+	pool, err := db.Open(ctx, db.Options{URL: d.URL, Pooled: c.DatabasePooled, MaxConns: c.MaxConns, Logger: logger})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/config"
@@ -71,7 +75,7 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 		c.URL = localURL(l)
 	}
 	if err := os.MkdirAll(c.DataDir, 0o755); err != nil {
-		return fmt.Errorf("data directory: %w", err)
+		return fmt.Errorf("data directory: %w; give another with --data-dir", err)
 	}
 	database, err := holdDatabase(ctx, c, logger)
 	if err != nil {
@@ -103,10 +107,15 @@ func runDev(ctx context.Context, c config.Config, o DevOptions, cleanup *closers
 		return err
 	}
 	a, err := New(ctx, Options{
-		Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, Extensions: o.Extensions, observed: observed,
+		Config: c, Areas: areas, Logger: logger, ShowMailLinks: true, EchoModel: true, Extensions: o.Extensions, observed: observed,
 		LookupSecret: func(name string) string { return cmp.Or(o.LookupEnv(name), env.get(name)) },
 		seed: func(ctx context.Context, s *Services, registry *webhook.Registry) error {
-			return seed(ctx, c, s, registry.Providers(), env, o)
+			importer, err := newImporter(areas, c, demo.Country)
+			if err != nil {
+				return err
+			}
+			used := demo.ServicesUsed{Accounts: s.Accounts, Content: s.Content, Sites: s.Sites, Importer: importer}
+			return seed(ctx, c, used, registry.Providers(), env, o)
 		},
 	})
 	if err != nil {
@@ -159,8 +168,7 @@ func inDataDir(c *config.Config) error {
 
 // seed completes the demo data and env. A value from the environment wins over
 // the one of an earlier run, and that over a made-up one.
-func seed(ctx context.Context, c config.Config, s *Services, providers []webhook.Registration, env *devEnv, o DevOptions) error {
-	used := demo.ServicesUsed{Accounts: s.Accounts, Content: s.Content, Sites: s.Sites, Importer: s.Importer}
+func seed(ctx context.Context, c config.Config, used demo.ServicesUsed, providers []webhook.Registration, env *devEnv, o DevOptions) error {
 	known := env.get(envAdminPassword)
 	env.set(envURL, c.URL)
 	env.choose(envAdminEmail, c.Dev.AdminEmail, func() string { return "admin@waypost.example" })
@@ -180,6 +188,9 @@ func seed(ctx context.Context, c config.Config, s *Services, providers []webhook
 			makeUp = demoSecret
 		}
 		env.choose(p.SecretEnv, o.LookupEnv(p.SecretEnv), makeUp)
+		if token := p.Challenge.TokenEnv; token != "" {
+			env.choose(token, o.LookupEnv(token), rand.Text)
+		}
 	}
 	return nil
 }
@@ -261,8 +272,19 @@ func devSecretKey(c *config.Config) (func() error, error) {
 	}, nil
 }
 
-// seedingProgress writes a line for each tenth of the traffic.
+// seedingProgress shows how far the traffic is: as a bar on a terminal, as a line for
+// each tenth elsewhere.
 func seedingProgress(log io.Writer) func(done, all int) {
+	if screen, ok := log.(*os.File); ok && term.IsTerminal(int(screen.Fd())) {
+		var bar *progressbar.ProgressBar
+		return func(done, all int) {
+			if bar == nil {
+				bar = progressbar.NewOptions(all, progressbar.OptionSetWriter(log), progressbar.OptionSetDescription("seeding 90 days of demo traffic"),
+					progressbar.OptionFullWidth(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+			}
+			_ = bar.Set(done) // drawing is no part of the work
+		}
+	}
 	said := -1
 	return func(done, all int) {
 		if tenth := done * 10 / max(all, 1); tenth > said {
@@ -288,15 +310,15 @@ Waypost is ready.
 
 Try one line of each area:
 
-  # documentation: the service describes itself
-  curl -s %[1]s%[8]s/openapi.yaml | head -n 20
+  # documentation: every operation, from the description that the service derives of itself
+  curl -s %[1]s%[8]s/llms.txt
 
-  # webhooks: a signed delivery; paste it again within the second and it is skipped
-  id=evt_$(date +%%s); t=$(date +%%s); body='{"id":"'$id'","type":"payment.succeeded"}'; curl -s %[1]s/webhooks/payment -d "$body" -H "Payment-Signature: t=$t,v1=$(printf '%%s' "$t.$body" | openssl dgst -sha256 -hmac %[6]s | sed 's/^.* //')"
+  # webhooks: a signed delivery; paste it again and it is skipped as a duplicate
+  t=$(date +%%s); body='{"id":"evt_%[9]s","type":"payment.succeeded"}'; curl -s %[1]s/webhooks/payment -d "$body" -H "Payment-Signature: t=$t,v1=$(printf '%%s' "$t.$body" | openssl dgst -sha256 -hmac %[6]s | sed 's/^.* //')"
 
   # statistics: the demo site's last 30 days
   curl -s '%[1]s/api/stats/summary?compare=true' -H 'X-Analytics-API-Key: %[7]s'
 
 Ctrl-C stops it; the data stays.
-`, env.get(envURL), env.get(envAdminEmail), env.get(envAdminPassword), database, file, quote(env.get(webhook.Payment().SecretEnv)), env.get(envAPIKey), c.Docs.Prefix)
+`, env.get(envURL), env.get(envAdminEmail), env.get(envAdminPassword), database, file, quote(env.get(webhook.Payment().SecretEnv)), env.get(envAPIKey), c.Docs.Prefix, rand.Text()[:8])
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/go-chi/chi/v5"
 
@@ -17,7 +18,7 @@ import (
 
 // newHandler puts the operations, the plain handlers, the documentation and the
 // pages on one router.
-func newHandler(o Options, metrics http.Handler, operations api.Options, views *pages.Pages) (http.Handler, error) {
+func newHandler(o Options, metrics http.Handler, operations api.Options, views *pages.Pages, forwarding *httpedge.Forwarding) (http.Handler, error) {
 	r := chi.NewRouter()
 	u, err := url.Parse(operations.BaseURL)
 	if err != nil {
@@ -26,17 +27,24 @@ func newHandler(o Options, metrics http.Handler, operations api.Options, views *
 	edge := httpedge.Options{
 		Logger:         o.Logger,
 		TrustedProxies: o.Config.TrustedProxies,
+		Forwarding:     forwarding,
 		HTTPS:          u.Scheme == "https",
 		Timeout:        o.Config.RequestTimeout,
 		Requests:       o.observed.requests,
 		Tracer:         o.observed.tracer(),
+		Fail:           views.Fail,
 	}
 	if err := httpedge.Use(r, edge); err != nil {
 		return nil, err
 	}
-	docs, err := mount(r, o.Config.Docs, operations, o.Extensions)
+	docs, tools, err := mount(r, o.Config.Docs, operations, o.Extensions, edge.HTTPS)
 	if err != nil {
 		return nil, err
+	}
+	if pathOfTools(o.Config) != "" {
+		if err := offerTools(r, o.Config.Docs, operations, docs, tools); err != nil {
+			return nil, err
+		}
 	}
 	// After the documentation was made, for pages are no part of the API.
 	for _, e := range views.Routes() {
@@ -48,7 +56,38 @@ func newHandler(o Options, metrics http.Handler, operations api.Options, views *
 	if err := publish(r, docs.Routes()); err != nil {
 		return nil, err
 	}
-	return ahead(r, edge, docs.Routes())
+	documented, err := ahead(deprecating(r, docs), edge, docs.Routes())
+	if err != nil {
+		return nil, err
+	}
+	edge.Route = "/"
+	description := apidoc.ServiceDescription(baseURL(o.Config) + o.Config.Docs.Prefix + "/openapi.json")
+	index, err := httpedge.Fixed(edge, withLink(description, views.Index(pages.IndexOptions{Version: api.Version, Docs: o.Config.Docs.Prefix})))
+	return front(documented, index), err
+}
+
+// withLink sends a link (RFC 8288) with each answer.
+func withLink(link string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", link)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// deprecating says with each answer of a deprecated operation since when it is (RFC 9745).
+func deprecating(r chi.Router, docs *apidoc.Docs) http.Handler {
+	if !docs.Deprecates() {
+		return r
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		at := chi.NewRouteContext()
+		if r.Match(at, req.Method, req.URL.Path) {
+			if since, ok := docs.DeprecatedSince(req.Method, at.RoutePattern()); ok {
+				w.Header().Set("Deprecation", "@"+strconv.FormatInt(since.Unix(), 10))
+			}
+		}
+		r.ServeHTTP(w, req)
+	})
 }
 
 // ahead answers what lies ready before the router r is asked, which keeps the
@@ -71,6 +110,20 @@ func ahead(r http.Handler, edge httpedge.Options, endpoints []apidoc.Endpoint) (
 	}), nil
 }
 
+// front answers / with a page to who wants one, and hands all else on.
+func front(next, index http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			w.Header().Add("Vary", "Accept")
+			if pages.WantsPage(r) {
+				index.ServeHTTP(w, r)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // publish adds the documentation's endpoints to r, the last to come: one that
 // would take a path from another is an error.
 func publish(r chi.Router, endpoints []apidoc.Endpoint) error {
@@ -87,10 +140,10 @@ func publish(r chi.Router, endpoints []apidoc.Endpoint) error {
 }
 
 // mount adds the operations to r and derives the documentation from them.
-func mount(r chi.Router, c config.Docs, operations api.Options, x Extensions) (*apidoc.Docs, error) {
+func mount(r chi.Router, c config.Docs, operations api.Options, x Extensions, https bool) (*apidoc.Docs, []api.Tool, error) {
 	described, err := api.Mount(r, operations)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var routes []apidoc.Route
 	err = chi.Walk(r, func(method, route string, h http.Handler, middlewares ...func(http.Handler) http.Handler) error {
@@ -98,7 +151,7 @@ func mount(r chi.Router, c config.Docs, operations api.Options, x Extensions) (*
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ui := apidoc.Primary
 	if c.UI == "alternate" {
@@ -114,12 +167,14 @@ func mount(r chi.Router, c config.Docs, operations api.Options, x Extensions) (*
 		Theme:           c.Theme,
 		Auth:            apidoc.BearerJWT(),
 		Models:          operations.Models(),
+		Sequence:        api.Sequence(described.OpenAPI()),
 		Webhooks:        operations.Webhooks(),
 		DevMode:         c.DevMode,
 		ReadOnly:        c.ReadOnly,
 		ExcludeRoutes:   c.ExcludeRoutes,
 		ExcludePrefixes: c.ExcludePrefixes,
 	}
+	options.ReportTo, options.ReportingEndpoints = pages.Reporting(https)
 	if x.Overrides != nil {
 		options.Overrides = new(apidoc.Overrides)
 		x.Overrides(options.Overrides)
@@ -128,9 +183,9 @@ func mount(r chi.Router, c config.Docs, operations api.Options, x Extensions) (*
 	options.Description = cmp.Or(c.Description, described.OpenAPI().Info.Description)
 	docs, err := apidoc.New(options)
 	if err != nil {
-		return nil, fmt.Errorf("%w; settings are in the variables WAYPOST_DOCS_*", err)
+		return nil, nil, fmt.Errorf("%w; settings are in the variables WAYPOST_DOCS_*", err)
 	}
-	return docs, nil
+	return docs, api.Tools(described.OpenAPI()), nil
 }
 
 // Describe makes the documentation without a database: the operations are
@@ -144,5 +199,6 @@ func Describe(c config.Config, x Extensions) (*apidoc.Docs, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mount(chi.NewRouter(), c.Docs, api.Options{BaseURL: baseURL(c), Resources: list}, x)
+	docs, _, err := mount(chi.NewRouter(), c.Docs, api.Options{BaseURL: baseURL(c), Resources: list}, x, false)
+	return docs, err
 }

@@ -66,10 +66,14 @@ func (h correlated) WithGroup(name string) slog.Handler { return correlated{h.Ha
 // secrets are names of fields whose values no line shows, whoever wrote it.
 var secrets = []string{"password", "secret", "token", "authorization", "cookie", "set-cookie", "api_key", "refresh_token", "access_token"}
 
-// redact blanks secrets. Nobody logs them on purpose; this is for mistakes.
+// redact blanks secrets, which nobody logs on purpose; this is for mistakes. It gives
+// lengths of time their unit.
 func redact(_ []string, a slog.Attr) slog.Attr {
 	if slices.Contains(secrets, strings.ToLower(a.Key)) {
 		return slog.String(a.Key, "[redacted]")
+	}
+	if a.Value.Kind() == slog.KindDuration { // in JSON a bare number of nanoseconds otherwise
+		return slog.String(a.Key, a.Value.Duration().String())
 	}
 	return a
 }

@@ -37,12 +37,8 @@ func newMails(ctx context.Context, s *Services, o Options, metrics prometheus.Re
 
 // newTransport is nil, which is nothing that sends, for the driver none.
 func newTransport(ctx context.Context, o Options) (mail.Transport, error) {
-	otherwise := config.MailNone
-	if o.ShowMailLinks { // dev
-		otherwise = config.MailLog
-	}
 	m := o.Config.Mail
-	switch m.DriverIn(otherwise) {
+	switch mailDriver(o) {
 	case config.MailSMTP:
 		return mail.NewSMTP(mail.SMTPOptions{
 			Host: m.Host, Port: m.Port, Username: m.Username, Password: m.Password, TLS: mail.TLS(m.TLS), From: m.From,
@@ -52,4 +48,12 @@ func newTransport(ctx context.Context, o Options) (mail.Transport, error) {
 	}
 	o.Logger.WarnContext(ctx, "mail is switched off: nobody can confirm an address, accept an invitation or reset a password; set WAYPOST_SMTP_HOST and WAYPOST_MAIL_FROM, or WAYPOST_MAIL_DRIVER=log")
 	return nil, nil
+}
+
+// mailDriver is the driver of mail, or its default.
+func mailDriver(o Options) string {
+	if o.ShowMailLinks { // dev
+		return o.Config.Mail.DriverIn(config.MailLog)
+	}
+	return o.Config.Mail.DriverIn(config.MailNone)
 }

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/waypost/waypost/api"
@@ -34,8 +36,10 @@ const tracingEnd = 5 * time.Second
 // is closed by cleanup.
 func observe(ctx context.Context, c config.Config, logger *slog.Logger, cleanup *closers) (*observation, error) {
 	o := &observation{metrics: telemetry.New(), requests: telemetry.NewRequests()}
-	if err := o.metrics.Registerer().Register(o.requests); err != nil {
-		return nil, err
+	for _, c := range []prometheus.Collector{o.requests, ThisBuild().gauge()} {
+		if err := o.metrics.Registerer().Register(c); err != nil {
+			return nil, err
+		}
 	}
 	if c.Telemetry.MetricsAddr != "" {
 		var lc net.ListenConfig
@@ -100,7 +104,7 @@ func (o *observation) serveMetrics(ctx context.Context, c config.Config, logger 
 	if err != nil {
 		return err
 	}
-	return serveHTTP(ctx, o.listener, h, scrapeTimeout, scrapeTimeout, logger)
+	return serveHTTP(ctx, o.listener, h, scrapeTimeout, ending{Begun: new(atomic.Bool), Grace: scrapeTimeout}, logger)
 }
 
 // scrapeTimeout bounds one scrape.

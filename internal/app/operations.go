@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 // resources are all operations of the API, in the order of the description. They
 // are called with s; an empty one is enough to describe them.
 func resources(c config.Config, s *Services, providers []webhook.Registration, condition api.Condition, x Extensions) ([]api.Resource, error) {
-	webhooks, err := api.Webhooks(s.Receiver, providers)
+	webhooks, err := api.Webhooks(s.Receiver, s.Webhooks, providers)
 	if err != nil {
 		return nil, err
 	}
@@ -26,15 +27,16 @@ func resources(c config.Config, s *Services, providers []webhook.Registration, c
 		api.Blogs(s.Content),
 		api.Uploads(s.Uploads, baseURL(c)),
 		webhooks,
-		api.Statistics(s.Stats, api.Collection{
+		api.Statistics(s.Stats, s.Sites, api.Collection{
 			Sites: s.Sites, Collector: s.Ingester, Batches: s.Ingester,
 			SiteRate: c.SiteRate, AddressRate: c.AddressRate, HonorDoNotTrack: c.HonorDoNotTrack,
 		}),
 		api.Sites(s.Sites, s.Eraser, s.Stats),
 		api.Mails(s.Mails),
 		api.Audit(s.Audit, s.Accounts),
+		api.AI(s.AI),
 		api.Jobs(s.Jobs),
-		api.Service(baseURL(c), c.Docs.Prefix, condition),
+		api.Service(baseURL(c), c.Docs.Prefix, pathOfTools(c), condition),
 	}
 	if x.Resources != nil {
 		list = append(list, x.Resources(s)...)
@@ -66,6 +68,12 @@ func (a *App) condition() api.Condition {
 	ready := a.options.Areas.Readiness
 	return api.Condition{
 		Ready: []api.Check{
+			{Name: "serving", Test: func(context.Context) error {
+				if a.stopping.Load() {
+					return errors.New("the process is stopping")
+				}
+				return nil
+			}},
 			{Name: "database", Test: ready.Ping},
 			{Name: "migrations", Test: ready.CheckMigrated},
 			{Name: "jobs", Test: a.jobs.Check},

@@ -54,7 +54,7 @@ func SendWebhook(ctx context.Context, c config.Config, o SendOptions) (Answer, e
 		for _, p := range registry.Providers() {
 			names = append(names, p.Name)
 		}
-		return Answer{}, fmt.Errorf("%w (%q; there are %s)", err, o.Provider, strings.Join(names, ", "))
+		return Answer{}, fmt.Errorf("%w (%q; there are %s. One of your own is in the file that --config or WAYPOST_CONFIG names)", err, o.Provider, strings.Join(names, ", "))
 	}
 	env, err := readDevEnv(c.DataDir)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -40,11 +41,27 @@ func localURL(l net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// serveHTTP answers requests until ctx ends, then takes no new ones and waits up
-// to grace for those in flight.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, timeout, grace time.Duration, logger *slog.Logger) error {
+// ending is how a server stops.
+type ending struct {
+	// Delay is how long requests are still taken; Begun tells that it has begun, so
+	// that readiness says so.
+	Delay time.Duration
+	Begun *atomic.Bool
+	// Grace bounds the wait for requests in flight after that.
+	Grace time.Duration
+}
+
+// serveHTTP answers requests until ctx ends, and for end.Delay after that, each then on a
+// connection's last; then it takes no new ones and waits up to end.Grace for those in
+// flight.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, timeout time.Duration, end ending, logger *slog.Logger) error {
 	server := &http.Server{
-		Handler:           h,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if end.Begun.Load() {
+				w.Header().Set("Connection", "close")
+			}
+			h.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: readHeaderTimeout,
 		// A slow body is answered with 408 by whoever reads it; this is the backstop.
 		ReadTimeout:    timeout + 15*time.Second,
@@ -60,11 +77,20 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, timeout, gra
 		return fmt.Errorf("http server: %w", err)
 	case <-ctx.Done():
 	}
+	end.Begun.Store(true)
+	if end.Delay > 0 {
+		logger.Info("stopping: readiness answers 503, requests are still taken", "delay", end.Delay.String())
+		select {
+		case err := <-failed:
+			return fmt.Errorf("http server: %w", err)
+		case <-time.After(end.Delay):
+		}
+	}
 	logger.Info("stopping: finishing requests in flight")
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), end.Grace)
 	defer cancel()
 	if err := server.Shutdown(limit); err != nil {
-		return errors.Join(fmt.Errorf("requests were still in flight after %s: %w", grace, err), server.Close())
+		return errors.Join(fmt.Errorf("requests were still in flight after %s: %w", end.Grace, err), server.Close())
 	}
 	return nil
 }

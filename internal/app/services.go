@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,16 +12,22 @@ import (
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/account"
+	"github.com/waypost/waypost/internal/aigateway"
 	"github.com/waypost/waypost/internal/audit"
 	"github.com/waypost/waypost/internal/config"
 	"github.com/waypost/waypost/internal/content"
 	"github.com/waypost/waypost/internal/dbview"
+	"github.com/waypost/waypost/internal/httpedge"
+	"github.com/waypost/waypost/internal/idempotency"
 	"github.com/waypost/waypost/internal/jobs"
 	"github.com/waypost/waypost/internal/mail"
 	"github.com/waypost/waypost/internal/queue"
+	"github.com/waypost/waypost/internal/seal"
+	"github.com/waypost/waypost/internal/security"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
 	"github.com/waypost/waypost/internal/stats/country"
+	"github.com/waypost/waypost/internal/stats/imports"
 	"github.com/waypost/waypost/internal/token"
 	"github.com/waypost/waypost/internal/upload"
 	"github.com/waypost/waypost/internal/webhook"
@@ -35,10 +42,12 @@ type Services struct {
 	Accounts *account.Service
 	Content  *content.Service
 	Sites    *site.Service
-	Importer *stats.Importer
+	Importer *imports.Importer
 	Stats    *stats.Service
 	Eraser   *stats.Eraser
 	Rollups  *stats.Rollups
+	// Retention ends raw data.
+	Retention *stats.Retention
 	// Countries is nil without a database.
 	Countries *country.Database
 
@@ -46,13 +55,20 @@ type Services struct {
 	// sign anybody in nor send mails.
 	Tokens   *token.Service
 	Receiver *webhook.Receiver
+	Webhooks *webhook.Admin
+	Handling *webhook.Worker
 	Alerts   *webhook.Alerts
 	Mails    *mail.Outbox
 	Ingester *stats.Ingester
 	Uploads  *upload.Service
 	Database *dbview.Service
+	AI       *aigateway.Service
+	Security *security.Service
+	// Idempotency keeps answers to requests that may be repeated.
+	Idempotency *idempotency.Store
 
-	closers closers
+	forwarding httpedge.Forwarding
+	closers    closers
 }
 
 // OpenServices opens the database of a command, and calls announce with its name. It
@@ -105,10 +121,10 @@ func (s *Services) openDomains(areas db.Areas, c config.Config, logger *slog.Log
 	if s.Content, err = content.New(content.Options{DB: areas.Requests}); err != nil {
 		return err
 	}
-	if s.Sites, err = site.New(site.Options{DB: areas.Requests, LookupDB: areas.Collection, Logger: logger}); err != nil {
+	if s.Sites, err = site.New(site.Options{DB: areas.Requests, LookupDB: areas.Lookups, Logger: logger}); err != nil {
 		return err
 	}
-	if s.Importer, err = stats.NewImporter(stats.ImporterOptions{DB: areas.Background, Secrets: s.Sites, Country: s.Countries.Lookup}); err != nil {
+	if err = s.openImports(areas, c); err != nil {
 		return err
 	}
 	if s.Stats, err = stats.NewService(stats.ServiceOptions{DB: areas.Requests, EventsDB: areas.Questions, Timeout: min(c.StatsTimeout, c.RequestTimeout*5/6)}); err != nil {
@@ -144,6 +160,9 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 	if s.Database, err = dbview.New(dbview.Options{DB: o.Areas.Requests, ViewerURL: o.Config.DatabaseViewerURL}); err != nil {
 		return err
 	}
+	if err := s.openSecurity(o, registry); err != nil {
+		return err
+	}
 	accounts, err := serverAccounts(s, o)
 	if err != nil {
 		return err
@@ -154,32 +173,48 @@ func (s *Services) openServer(ctx context.Context, o Options, registry *webhook.
 	if err := s.Accounts.ResealSecrets(ctx); err != nil {
 		o.Logger.ErrorContext(ctx, "the secret keys can't decrypt some two-factor secrets; their accounts need a recovery code", "error", err)
 	}
+	if err := s.openIdempotency(o); err != nil {
+		return err
+	}
 	if err := s.openWebhooks(o, registry, metrics); err != nil {
 		return err
 	}
-	s.Ingester, err = stats.NewIngester(stats.IngesterOptions{DB: o.Areas.Collection, Sites: s.Sites, Country: s.Countries.Lookup, Metrics: metrics})
+	if err := s.openCollection(ctx, o, metrics); err != nil {
+		return err
+	}
+	return s.openAI(o, metrics)
+}
+
+func (s *Services) openIdempotency(o Options) error {
+	sealer, err := seal.New(idempotency.SealPurpose, []byte(o.Config.SecretKey), []byte(o.Config.SecretKeyPrevious))
 	if err != nil {
 		return err
 	}
-	s.closers.add("collection", s.Ingester.Close)
-	return nil
+	s.Idempotency, err = idempotency.New(idempotency.Options{
+		DB: o.Areas.Requests, BackgroundDB: o.Areas.Background, Sealer: sealer, Random: rand.Reader, Now: time.Now, Logger: o.Logger,
+	})
+	return err
 }
 
 func (s *Services) openWebhooks(o Options, registry *webhook.Registry, metrics prometheus.Registerer) error {
 	w := o.Config.Webhooks
-	var err error
-	s.Receiver, err = webhook.NewReceiver(webhook.Options{
+	sealer, err := seal.New(webhook.SealPurpose, []byte(o.Config.SecretKey), []byte(o.Config.SecretKeyPrevious))
+	if err != nil {
+		return err
+	}
+	service, err := webhook.New(webhook.Options{
 		DB: o.Areas.Deliveries, AdminDB: o.Areas.Requests, Registry: registry, LookupSecret: o.LookupSecret, Logger: o.Logger,
-		Jobs: s.Queue, Retention: time.Duration(w.RetentionDays) * 24 * time.Hour,
-		Metrics: metrics, BodyMemory: int64(w.BodyMemory) << 20,
+		Jobs: s.Queue, Retention: time.Duration(w.RetentionDays) * 24 * time.Hour, Ledger: time.Duration(w.LedgerDays) * 24 * time.Hour,
+		Metrics: metrics, Tracer: o.observed.tracer(), BodyMemory: int64(w.BodyMemory) << 20, Sealer: sealer,
 	})
 	if err != nil {
 		return err
 	}
+	s.Receiver, s.Webhooks, s.Handling = service.Receiver, service.Admin, service.Worker
 	s.closers.add("webhook receiver", within(o.Config.ShutdownTimeout, s.Receiver.Close))
 	s.Alerts, err = webhook.NewAlerts(webhook.AlertOptions{
 		DB: o.Areas.Background, Registry: registry, Logger: o.Logger, Jobs: s.Queue,
-		Streak: max(w.AlertStreak, 1), URL: w.AlertURL, Secret: w.AlertSecret, Mail: s.Mails,
+		Streak: max(w.AlertStreak, 1), MaxWait: w.AlertWait, Refused: w.AlertRefused, FailureRate: w.AlertRate, URL: w.AlertURL, Secret: w.AlertSecret, Mail: s.Mails,
 	})
 	return err
 }

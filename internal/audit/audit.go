@@ -105,7 +105,7 @@ func New(o Options) (*Service, error) {
 		return s, nil
 	}
 	var err error
-	s.sealer, err = seal.New(sealPurpose, o.SecretKey, o.PreviousSecretKey)
+	s.sealer, err = seal.New(SealPurpose, o.SecretKey, o.PreviousSecretKey)
 	return s, err
 }
 

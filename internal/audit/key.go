@@ -17,9 +17,9 @@ import (
 	"github.com/waypost/waypost/internal/seal"
 )
 
-// The key that signs checkpoints is sealed for sealPurpose, as sealName.
+// The key that signs checkpoints is sealed for SealPurpose, as sealName.
 const (
-	sealPurpose = "audit key wrapping"
+	SealPurpose = "audit key wrapping"
 	sealName    = "audit_keys"
 )
 

@@ -19,12 +19,39 @@ type Filter struct {
 	From, To                                            time.Time // From inclusive, To exclusive
 }
 
-func (f Filter) matching() *where.Clause {
+// index is the column whose index, which goes on with seq, leads to what matches f with the
+// fewest others; "" for none.
+func (f Filter) index() string {
+	switch {
+	case f.RequestID != "":
+		return "request_id"
+	case f.Table != "" && f.RowID != "":
+		return ""
+	case f.ActorID != "":
+		return "actor_id"
+	case f.Action != "":
+		return "action"
+	case f.Table != "":
+		return "table_name"
+	case f.ActorType != "":
+		return "actor_type"
+	}
+	return ""
+}
+
+// matching is what entries must meet. That column index has a value is said so that only an
+// order by it and seq is one of an index: otherwise PostgreSQL walks through the newest
+// entries for what is common, though all of it may be old.
+func (f Filter) matching(index string) *where.Clause {
 	c := where.New()
 	for _, field := range []struct{ column, value string }{
 		{"actor_type", f.ActorType}, {"actor_id", f.ActorID}, {"action", f.Action}, {"table_name", f.Table}, {"row_id", f.RowID}, {"request_id", f.RequestID},
 	} {
-		if field.value != "" {
+		switch {
+		case field.value == "":
+		case field.column == index:
+			c.Add(index+" >= ? and "+index+" <= ?", field.value, field.value)
+		default:
 			c.Add(field.column+" = ?", field.value)
 		}
 	}
@@ -41,7 +68,8 @@ func (f Filter) matching() *where.Clause {
 // before, or the newest when that is 0. It writes the number of all that match to
 // total, unless that is nil.
 func (s *Service) List(ctx context.Context, f Filter, before int64, limit int, total *int64) ([]Entry, error) {
-	matching := f.matching()
+	index := f.index()
+	matching := f.matching(index)
 	if total != nil {
 		if err := s.o.DB.Direct().QueryRow(ctx, `select count(*) from audit_log`+matching.SQL(), matching.Args()...).Scan(total); err != nil {
 			return nil, fmt.Errorf("audit: count: %w", db.Translate(err))
@@ -50,7 +78,11 @@ func (s *Service) List(ctx context.Context, f Filter, before int64, limit int, t
 	if before != 0 {
 		matching.Add("seq < ?", before)
 	}
-	rows, err := s.o.DB.Direct().Query(ctx, `select * from audit_log`+matching.SQL()+fmt.Sprintf(" order by seq desc limit %d", limit), matching.Args()...)
+	order := " order by seq desc"
+	if index != "" {
+		order = " order by " + index + " desc, seq desc"
+	}
+	rows, err := s.o.DB.Direct().Query(ctx, `select * from audit_log`+matching.SQL()+order+fmt.Sprintf(" limit %d", limit), matching.Fresh()...)
 	if err != nil {
 		return nil, fmt.Errorf("audit: list: %w", db.Translate(err))
 	}

@@ -17,8 +17,8 @@ import (
 
 // Kinds of periodic verification.
 const (
-	kindRecent = "recent"
-	kindWhole  = "whole"
+	KindRecent = "recent"
+	KindWhole  = "whole"
 )
 
 // Verification is what the last verification of a kind found.
@@ -47,20 +47,26 @@ func Verifications(ctx context.Context, d *db.DB) ([]Verification, error) {
 	return list, nil
 }
 
+// Verifications returns what the last verification of each kind found, of those that
+// there were.
+func (s *Service) Verifications(ctx context.Context) ([]Verification, error) {
+	return Verifications(ctx, s.o.DB)
+}
+
 // VerifyRecent verifies what was written since its last call, and that the log is
 // still a continuation of what it saw then. It keeps what it finds, raises the alarm
 // when the chain is broken, and returns how many entries it verified.
 func (s *Service) VerifyRecent(ctx context.Context) (int, error) {
-	last, err := s.queries.FindVerification(ctx, s.o.BackgroundDB.Direct(), kindRecent)
+	last, err := s.queries.FindVerification(ctx, s.o.BackgroundDB.Direct(), KindRecent)
 	if errors.Is(err, pgx.ErrNoRows) {
 		v, err := s.verify(ctx, s.o.BackgroundDB, span{}, outside{})
-		return s.keep(ctx, kindRecent, v, 0, last, err)
+		return s.keep(ctx, KindRecent, v, 0, last, err)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("audit: read the last verification: %w", db.Translate(err))
 	}
 	v, err := s.verifySince(ctx, last)
-	return s.keep(ctx, kindRecent, v, last.ToSeq, last, err)
+	return s.keep(ctx, KindRecent, v, last.ToSeq, last, err)
 }
 
 // verifySince verifies what is behind the last entry that was good.
@@ -104,7 +110,7 @@ const daily = 23*time.Hour + 30*time.Minute
 
 // VerifyDaily is VerifyWhole, unless that was called by any process within a day.
 func (s *Service) VerifyDaily(ctx context.Context) (int, error) {
-	last, err := s.queries.FindVerification(ctx, s.o.BackgroundDB.Direct(), kindWhole)
+	last, err := s.queries.FindVerification(ctx, s.o.BackgroundDB.Direct(), KindWhole)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return 0, fmt.Errorf("audit: read the last verification: %w", db.Translate(err))
 	}
@@ -118,7 +124,7 @@ func (s *Service) VerifyDaily(ctx context.Context) (int, error) {
 // chain is broken, and returns how many entries it verified.
 func (s *Service) VerifyWhole(ctx context.Context) (int, error) {
 	v, err := s.verify(ctx, s.o.BackgroundDB, span{}, outside{})
-	return s.keep(ctx, kindWhole, v, 0, dbsqlc.AuditVerification{}, err)
+	return s.keep(ctx, KindWhole, v, 0, dbsqlc.AuditVerification{}, err)
 }
 
 // keep stores a verdict on the entries behind from. Of a chain that is broken, the

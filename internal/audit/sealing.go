@@ -80,14 +80,22 @@ func (g *Sealing) seal(ctx context.Context, committed <-chan struct{}) {
 func (g *Sealing) sign(ctx context.Context) {
 	tick := time.NewTicker(checkpointEvery)
 	defer tick.Stop()
+	failing := false
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		if _, err := g.service.SignCheckpoint(ctx, false); err != nil && ctx.Err() == nil {
+		_, err := g.service.SignCheckpoint(ctx, false)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failing: // once, not each second
 			g.service.o.Logger.ErrorContext(ctx, "no checkpoint of the audit log could be signed", "error", err)
+		case err == nil && failing:
+			g.service.o.Logger.InfoContext(ctx, "checkpoints of the audit log are signed again")
 		}
+		failing = err != nil
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -110,13 +111,28 @@ func Evaluate[T any](tb *Tab, expression string) T {
 	return value
 }
 
-// Await polls until a JavaScript expression is true.
+// Await polls, frame by frame, until a JavaScript expression is true. A page that is just
+// going away takes the poll with it, which begins anew on the next.
 func (tb *Tab) Await(expression string) {
 	tb.t.Helper()
-	if _, err := chromedp.Run(tb, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(30*time.Second))); err != nil {
-		text := Evaluate[string](tb, "document.body.innerText")
-		tb.t.Fatalf("never true: %s: %v; problems: %q; page: %.3000s", expression, err, tb.problems, text)
+	var err error
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if err = tb.poll(expression); err == nil {
+			return
+		}
 	}
+	text := Evaluate[string](tb, "document.body.innerText")
+	tb.t.Fatalf("never true: %s: %v; problems: %q; page: %.3000s", expression, err, tb.problems, text)
+}
+
+// poll is Await for a while. A page that goes away may also leave the poll without any
+// answer.
+func (tb *Tab) poll(expression string) error {
+	const patience = 3 * time.Second
+	ctx, cancel := context.WithTimeout(tb, 2*patience)
+	defer cancel()
+	_, err := chromedp.Run(ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(patience)))
+	return err
 }
 
 // Picture saves what is seen, if the flag screenshots says where.
@@ -134,10 +150,32 @@ func (tb *Tab) Picture(name string) {
 	}
 }
 
+// Publish is Picture in the format of the documentation's pictures, and returns how many
+// bytes that takes.
+func (tb *Tab) Publish(name string) int {
+	tb.t.Helper()
+	taken, err := chromedp.Call(tb, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatWebp, Quality: new(int64(80))})
+	if err != nil {
+		tb.t.Fatal(err)
+	}
+	if *screenshots != "" {
+		if err := os.WriteFile(filepath.Join(*screenshots, name+".webp"), taken.Data, 0o644); err != nil {
+			tb.t.Fatal(err)
+		}
+	}
+	return len(taken.Data)
+}
+
 // Finish fails the test for anything that went wrong in the page.
 func (tb *Tab) Finish() {
 	tb.t.Helper()
 	tb.Picture(tb.t.Name())
+	tb.Check()
+}
+
+// Check is Finish without a picture.
+func (tb *Tab) Check() {
+	tb.t.Helper()
 	if overflow := Evaluate[int](tb, "document.documentElement.scrollWidth - window.innerWidth"); overflow > 0 {
 		tb.t.Errorf("the page is %d pixels wider than the window", overflow)
 	}

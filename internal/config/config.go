@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"time"
@@ -18,37 +19,42 @@ type Config struct {
 	TrustedProxies  []netip.Prefix `env:"WAYPOST_TRUSTED_PROXIES" flag:"trusted-proxies" for:"server" help:"Proxies (addresses or CIDR ranges, separated by commas) whose X-Forwarded-For is believed"`
 	RequestTimeout  time.Duration  `env:"WAYPOST_REQUEST_TIMEOUT" flag:"request-timeout" for:"server" envDefault:"30s" help:"Longest time that one request may take"`
 	ShutdownTimeout time.Duration  `env:"WAYPOST_SHUTDOWN_TIMEOUT" flag:"shutdown-timeout" for:"server" envDefault:"20s" help:"Longest wait for requests and jobs in flight when stopping"`
+	ShutdownDelay   *time.Duration `env:"WAYPOST_SHUTDOWN_DELAY" flag:"shutdown-delay" for:"server" help:"How long, when stopping, requests are still taken while readiness answers 503, so that proxies look elsewhere first; 5s for serve, 0s for dev"`
 	HonorDoNotTrack bool           `env:"WAYPOST_HONOR_DNT" flag:"honor-dnt" for:"server" envDefault:"true" help:"Count nothing for visitors who send DNT: 1 or Sec-GPC: 1"`
-	GeoIPDatabase   string         `env:"WAYPOST_GEOIP_DATABASE" flag:"geoip-database" for:"database" help:"Country database in MaxMind's format (.mmdb); without one visitors have no country"`
+	GeoIPDatabase   string         `env:"WAYPOST_GEOIP_DATABASE" flag:"geoip-database" for:"server,import" help:"Country database in MaxMind's format (.mmdb); without one visitors have no country"`
 	StatsTimeout    time.Duration  `env:"WAYPOST_STATS_TIMEOUT" flag:"stats-timeout" for:"server" envDefault:"25s" help:"Longest time that one statistics query may take; at most five sixths of the request timeout"`
 	KeyRate         int            `env:"WAYPOST_KEY_RATE" flag:"key-rate" for:"server" envDefault:"12000" help:"Requests per minute with one of a site's secret keys; 0 means no limit"`
 	SiteRate        int            `env:"WAYPOST_SITE_RATE" flag:"site-rate" for:"server" envDefault:"600000" help:"Hits per minute that the pages of one site may report; 0 means no limit"`
 	AddressRate     int            `env:"WAYPOST_ADDRESS_RATE" flag:"address-rate" for:"server" envDefault:"12000" help:"Hits per minute that may come from one network address; 0 means no limit"`
+	MCP             string         `env:"WAYPOST_MCP" flag:"mcp" for:"server" envDefault:"on" help:"on or off: whether assistants are offered the operations as tools, at /mcp"`
 	LogLevel        string         `env:"WAYPOST_LOG_LEVEL" flag:"log-level" for:"server" envDefault:"info" help:"debug, info, warn or error"`
 	LogFormat       string         `env:"WAYPOST_LOG_FORMAT" flag:"log-format" for:"server" help:"json or text; by default text in dev and json elsewhere"`
 
 	DatabaseURL       string `env:"DATABASE_URL" help:"PostgreSQL connection string; without it dev creates a private server in the data directory, and other commands use that server"`
-	DatabaseOwnerURL  string `env:"WAYPOST_DATABASE_OWNER_URL" help:"Connection string of the database's owner, for migrations; default DATABASE_URL"`
+	DatabaseOwnerURL  string `env:"WAYPOST_DATABASE_OWNER_URL" help:"Connection string of the database's owner, for migrations; default WAYPOST_DATABASE_DIRECT_URL, or DATABASE_URL"`
 	DatabaseViewerURL string `env:"WAYPOST_DATABASE_VIEWER_URL" help:"Connection string of the role waypost_viewer, for the console of the database page; without it the page shows how to turn the console on, and dev uses a role of its own"`
-	MaxConns          int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"25" help:"Maximum number of database connections of this process, 10 or more, 11 with the database console; they are divided among deliveries, collection, statistics that read events, jobs, the audit log and everything else"`
+	MaxConns          int32  `env:"WAYPOST_DATABASE_MAX_CONNS" flag:"database-max-conns" for:"server" envDefault:"26" help:"Maximum number of database connections of this process, 12 or more, 13 with the database console; they are divided among deliveries, collection, statistics that read events, jobs, the audit log and everything else"`
+	DatabasePooled    bool   `env:"WAYPOST_DATABASE_POOLED" flag:"database-pooled" for:"server,database" help:"DATABASE_URL leads through a connection pooler, such as PgBouncer in transaction mode: nothing is left to a session"`
+	DatabaseDirectURL string `env:"WAYPOST_DATABASE_DIRECT_URL" help:"Connection string past the pooler, for jobs, which listen for new ones, and for migrations without WAYPOST_DATABASE_OWNER_URL; without it processes look for jobs once a second"`
 	DataDir           string `env:"WAYPOST_DATA_DIR" flag:"data-dir" for:"database" envDefault:".waypost" help:"Where dev keeps its private PostgreSQL and dev.env; other commands work on the database there, and take this or DATABASE_URL, not both"`
 	PostgresBin       string `env:"WAYPOST_POSTGRES_BIN" flag:"postgres-bin" for:"database" help:"Directory of PostgreSQL's programs for the private server; dev finds it by itself when unset"`
 
-	SecretKey         string `env:"WAYPOST_SECRET_KEY" help:"Secret of 32 bytes or more that encrypts the signing keys, two-factor secrets and the links of mails that wait; required by serve"`
+	SecretKey         string `env:"WAYPOST_SECRET_KEY" help:"Secret of 32 bytes or more that encrypts the signing keys, two-factor secrets, the links of mails that wait, and the salts and import secrets of statistics; required by serve, and by import"`
 	SecretKeyPrevious string `env:"WAYPOST_SECRET_KEY_PREVIOUS" help:"The former secret key, which can still decrypt while you change WAYPOST_SECRET_KEY"`
 
-	ConfigFile string `env:"WAYPOST_CONFIG" flag:"config" for:"server" help:"YAML file that declares webhook providers and handlers"`
+	ConfigFile string `env:"WAYPOST_CONFIG" flag:"config" for:"server" help:"YAML file that declares webhook providers and handlers, and the language models of the AI gateway"`
 
-	Telemetry Telemetry
-	Accounts  Accounts
-	Pages     Pages
-	OAuth     OAuth
-	Mail      Mail
-	Webhooks  Webhooks
-	Uploads   Uploads
-	Audit     Audit
-	Docs      Docs
-	Dev       Dev
+	Telemetry  Telemetry
+	Accounts   Accounts
+	Pages      Pages
+	OAuth      OAuth
+	Mail       Mail
+	Webhooks   Webhooks
+	Statistics Statistics
+	Uploads    Uploads
+	Audit      Audit
+	Docs       Docs
+	Dev        Dev
 
 	dataDirGiven bool
 }
@@ -72,11 +78,21 @@ type Pages struct {
 // Webhooks are the settings of the memory for deliveries, of the retention of
 // events, and of the alert about a provider whose events keep failing.
 type Webhooks struct {
-	BodyMemory    int    `env:"WAYPOST_WEBHOOK_BODY_MEMORY" flag:"webhook-body-memory" for:"server" envDefault:"0" help:"MiB of memory that webhook bodies may take at any moment; deliveries beyond that are refused with 503; 0 means 64, or twice the largest body_limit if that is more"`
-	AlertStreak   int    `env:"WAYPOST_WEBHOOK_ALERT_STREAK" flag:"webhook-alert-streak" for:"server" envDefault:"5" help:"An alert is raised when this many of a provider's newest webhook events in a row have failed"`
-	AlertURL      string `env:"WAYPOST_WEBHOOK_ALERT_URL" help:"URL that alerts are posted to, as signed Standard Webhooks deliveries; without it an alert is only a line in the log"`
-	RetentionDays int    `env:"WAYPOST_WEBHOOK_RETENTION_DAYS" flag:"webhook-retention-days" for:"server" envDefault:"0" help:"After how many days the payloads of handled webhook events are emptied; the events' rows stay; 0 means never"`
-	AlertSecret   string `env:"WAYPOST_WEBHOOK_ALERT_SECRET" help:"The alert's signing secret: a key in base64, with or without whsec_ before it"`
+	BodyMemory    int           `env:"WAYPOST_WEBHOOK_BODY_MEMORY" flag:"webhook-body-memory" for:"server" envDefault:"0" help:"MiB of memory that webhook bodies may take at any moment; deliveries beyond that are refused with 503; 0 means 64, or twice the largest body_limit if that is more"`
+	AlertStreak   int           `env:"WAYPOST_WEBHOOK_ALERT_STREAK" flag:"webhook-alert-streak" for:"server" envDefault:"5" help:"An alert is raised when this many of a provider's newest webhook events in a row have failed"`
+	AlertWait     time.Duration `env:"WAYPOST_WEBHOOK_ALERT_WAIT" flag:"webhook-alert-wait" for:"server" envDefault:"1h" help:"An alert is raised when a webhook event has had no outcome for this long; 0s means never"`
+	AlertRefused  int           `env:"WAYPOST_WEBHOOK_ALERT_REFUSED" flag:"webhook-alert-refused" for:"server" envDefault:"10" help:"An alert is raised when this many deliveries of a provider, and no other, were refused for their signature; 0 means never"`
+	AlertRate     int           `env:"WAYPOST_WEBHOOK_ALERT_RATE" flag:"webhook-alert-rate" for:"server" envDefault:"50" help:"An alert is raised when this many percent of a provider's webhook events of the last hour fail, of 20 or more; 0 means never"`
+	AlertURL      string        `env:"WAYPOST_WEBHOOK_ALERT_URL" help:"URL that alerts are posted to, as signed Standard Webhooks deliveries; without it an alert is only a line in the log"`
+	RetentionDays int           `env:"WAYPOST_WEBHOOK_RETENTION_DAYS" flag:"webhook-retention-days" for:"server" envDefault:"0" help:"After how many days the payloads, headers and errors of handled webhook events are emptied; the events' rows stay; 0 means never"`
+	LedgerDays    int           `env:"WAYPOST_WEBHOOK_LEDGER_DAYS" flag:"webhook-ledger-days" for:"server" envDefault:"0" help:"After how many days the rows of handled webhook events are deleted; a delivery that is repeated later than that is taken as a new one; 0 means never"`
+	AlertSecret   string        `env:"WAYPOST_WEBHOOK_ALERT_SECRET" help:"The alert's signing secret: a key in base64, with or without whsec_ before it"`
+}
+
+// Statistics are the settings of how long statistics keep what they are made of.
+type Statistics struct {
+	RetentionMonths  int `env:"WAYPOST_STATS_RETENTION_MONTHS" flag:"stats-retention-months" for:"server" envDefault:"0" help:"For how many months before the current one single visits are kept; what was counted of them stays; a site's retention_months goes before it; 0 means for ever"`
+	ImportSecretDays int `env:"WAYPOST_IMPORT_SECRET_DAYS" envDefault:"35" help:"After how many days without an import the secret is destroyed by which a month's imported visitors are recognised; 0 means never"`
 }
 
 // Audit are the settings of the audit log.
@@ -130,8 +146,5 @@ func (c Config) ServeErrors() []string {
 
 // OwnerURL is the connection string for migrations.
 func (c Config) OwnerURL() string {
-	if c.DatabaseOwnerURL != "" {
-		return c.DatabaseOwnerURL
-	}
-	return c.DatabaseURL
+	return cmp.Or(c.DatabaseOwnerURL, c.DatabaseDirectURL, c.DatabaseURL)
 }

@@ -21,8 +21,10 @@ func TestEverySettingIsDocumented(t *testing.T) {
 			t.Errorf("%s is listed twice", s.Variable)
 		}
 		seen[s.Variable] = true
-		if s.Flag != "" && s.For != "server" && s.For != "database" {
-			t.Errorf("%s: no command takes --%s", s.Variable, s.Flag)
+		for _, group := range strings.Split(s.For, ",") {
+			if s.Flag != "" && group != "server" && group != "database" && group != "import" {
+				t.Errorf("%s: no command takes --%s", s.Variable, s.Flag)
+			}
 		}
 		if strings.Contains(s.Variable, "SECRET") && s.Flag != "" {
 			t.Errorf("%s would show in the process list", s.Variable)
@@ -51,6 +53,7 @@ func TestAWrongValueIsRefusedByItsVariablesName(t *testing.T) {
 		"WAYPOST_DATABASE_MAX_CONNS=0":        "WAYPOST_DATABASE_MAX_CONNS",
 		"WAYPOST_STATS_TIMEOUT=0s":            "WAYPOST_STATS_TIMEOUT",
 		"WAYPOST_DOCS_UI=swagger":             "WAYPOST_DOCS_UI",
+		"WAYPOST_MCP=no":                      "WAYPOST_MCP",
 		"WAYPOST_DOCS_READ_ONLY=perhaps":      "WAYPOST_DOCS_READ_ONLY",
 		"WAYPOST_METRICS_TOKEN=short":         "WAYPOST_METRICS_TOKEN",
 		"WAYPOST_WEBHOOK_ALERT_STREAK=0":      "WAYPOST_WEBHOOK_ALERT_STREAK",

@@ -41,11 +41,11 @@ func ReadFile(path string) (File, error) {
 	var sections map[string]yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	if err := d.Decode(&sections); err != nil && !errors.Is(err, io.EOF) {
-		return File{}, fmt.Errorf("WAYPOST_CONFIG: %s is not a YAML mapping of sections", path)
+		return File{}, fmt.Errorf("WAYPOST_CONFIG: %s is not a YAML mapping of sections: %w", path, readableYAML(err))
 	}
 	for name, node := range sections {
-		if name != "webhooks" {
-			return File{}, fmt.Errorf("WAYPOST_CONFIG: %s:%d: unknown section %q; the only section is webhooks", path, node.Line, name)
+		if name != "webhooks" && name != "ai" {
+			return File{}, fmt.Errorf("WAYPOST_CONFIG: %s:%d: unknown section %q; %sthe sections are ai and webhooks", path, node.Line, name, Suggest(name, []string{"ai", "webhooks"}))
 		}
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {

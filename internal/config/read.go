@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 
 const prefix = "WAYPOST_"
 
+// maxShutdownDelay is the longest WAYPOST_SHUTDOWN_DELAY.
+const maxShutdownDelay = 5 * time.Minute
+
 // maxRefreshGrace is the longest WAYPOST_REFRESH_GRACE.
 const maxRefreshGrace = 10 * time.Second
 
@@ -24,7 +28,8 @@ const maxRefreshGrace = 10 * time.Second
 type Setting struct {
 	Variable string
 	Flag     string // "" for what belongs in the environment only
-	For      string // "server" or "database": the commands that take the flag
+	For      string // "server", "database" or "import", several with commas: the commands that take the flag
+	Switch   bool   // true or false: the flag alone means true
 	Default  string
 	Help     string
 }
@@ -44,7 +49,7 @@ func settingsOf(t reflect.Type) []Setting {
 		}
 		list = append(list, Setting{
 			Variable: f.Tag.Get("env"), Flag: f.Tag.Get("flag"), For: f.Tag.Get("for"),
-			Default: f.Tag.Get("envDefault"), Help: f.Tag.Get("help"),
+			Default: f.Tag.Get("envDefault"), Help: f.Tag.Get("help"), Switch: f.Type.Kind() == reflect.Bool,
 		})
 	}
 	return list
@@ -69,7 +74,9 @@ func Read(environ []string, flags map[string]string) (Config, error) {
 	c := Config{dataDirGiven: values["WAYPOST_DATA_DIR"] != ""}
 	err := env.ParseWithOptions(&c, env.Options{
 		Environment: values,
-		FuncMap:     map[reflect.Type]env.ParserFunc{reflect.TypeFor[[]netip.Prefix](): parsePrefixes},
+		FuncMap: map[reflect.Type]env.ParserFunc{
+			reflect.TypeFor[[]netip.Prefix](): parsePrefixes, reflect.TypeFor[bool](): parseSwitch, reflect.TypeFor[time.Duration](): parseDuration,
+		},
 	})
 	if err != nil {
 		return Config{}, readable(err)
@@ -88,8 +95,14 @@ func (c Config) validate() error {
 	if !slices.Contains([]string{"primary", "alternate"}, c.Docs.UI) {
 		errs = append(errs, fmt.Errorf("WAYPOST_DOCS_UI: %q is neither primary nor alternate", c.Docs.UI))
 	}
+	if !slices.Contains([]string{"on", "off"}, c.MCP) {
+		errs = append(errs, fmt.Errorf("WAYPOST_MCP: %q is neither on nor off", c.MCP))
+	}
 	if c.RequestTimeout <= 0 {
 		errs = append(errs, errors.New("WAYPOST_REQUEST_TIMEOUT must be positive"))
+	}
+	if c.ShutdownDelay != nil && (*c.ShutdownDelay < 0 || *c.ShutdownDelay > maxShutdownDelay) {
+		errs = append(errs, fmt.Errorf("WAYPOST_SHUTDOWN_DELAY must be 0s to %s", maxShutdownDelay))
 	}
 	if c.ShutdownTimeout <= 0 {
 		errs = append(errs, errors.New("WAYPOST_SHUTDOWN_TIMEOUT must be positive"))
@@ -101,6 +114,15 @@ func (c Config) validate() error {
 	}
 	if c.Webhooks.RetentionDays < 0 || c.Webhooks.RetentionDays > 36500 {
 		errs = append(errs, errors.New("WAYPOST_WEBHOOK_RETENTION_DAYS must be 0 to 36500"))
+	}
+	if c.Webhooks.LedgerDays < 0 || c.Webhooks.LedgerDays > 36500 {
+		errs = append(errs, errors.New("WAYPOST_WEBHOOK_LEDGER_DAYS must be 0 to 36500"))
+	}
+	if c.Statistics.RetentionMonths < 0 || c.Statistics.RetentionMonths > 1200 {
+		errs = append(errs, errors.New("WAYPOST_STATS_RETENTION_MONTHS must be 0 to 1200"))
+	}
+	if c.Statistics.ImportSecretDays < 0 || c.Statistics.ImportSecretDays > 36500 {
+		errs = append(errs, errors.New("WAYPOST_IMPORT_SECRET_DAYS must be 0 to 36500"))
 	}
 	if c.Audit.RetentionDays < 0 || c.Audit.RetentionDays > 36500 {
 		errs = append(errs, errors.New("WAYPOST_AUDIT_RETENTION_DAYS must be 0 to 36500"))
@@ -116,6 +138,9 @@ func (c Config) validate() error {
 	}
 	if c.MaxConns < 1 {
 		errs = append(errs, errors.New("WAYPOST_DATABASE_MAX_CONNS must be positive"))
+	}
+	if c.DatabaseDirectURL != "" && !c.DatabasePooled {
+		errs = append(errs, errors.New("WAYPOST_DATABASE_DIRECT_URL leads past a pooler: set WAYPOST_DATABASE_POOLED=true as well, or leave both out"))
 	}
 	return errors.Join(append(errs, c.Telemetry.validate(), c.Webhooks.validate(), c.OAuth.validate(), c.Mail.validate(), c.Uploads.validate())...)
 }
@@ -158,6 +183,24 @@ func parsePrefixes(list string) (any, error) {
 	return prefixes, nil
 }
 
+// parseSwitch reads what is on or off.
+func parseSwitch(s string) (any, error) {
+	on, err := strconv.ParseBool(s)
+	if err != nil {
+		return nil, fmt.Errorf("%q is neither true nor false", s)
+	}
+	return on, nil
+}
+
+// parseDuration reads a length of time.
+func parseDuration(s string) (any, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no length of time such as 500ms, 30s or 2h", s)
+	}
+	return d, nil
+}
+
 // checkNames catches a misspelt variable, which would otherwise be ignored.
 func checkNames(values map[string]string) error {
 	var known, unknown []string
@@ -165,7 +208,7 @@ func checkNames(values map[string]string) error {
 		known = append(known, s.Variable)
 	}
 	for name := range values {
-		if strings.HasPrefix(name, prefix) && !slices.Contains(known, name) {
+		if strings.HasPrefix(name, prefix) && !slices.Contains(known, name) && !injected(name) {
 			unknown = append(unknown, name)
 		}
 	}
@@ -178,6 +221,13 @@ func checkNames(values map[string]string) error {
 		errs = append(errs, fmt.Errorf("unknown variable %s; did you mean %s? `waypost help config` lists all", name, nearest))
 	}
 	return errors.Join(errs...)
+}
+
+// injected tells the variables that container orchestrators set for a service that is
+// called waypost, in the form of Docker's links: WAYPOST_PORT, WAYPOST_PORT_8080_TCP_ADDR,
+// WAYPOST_SERVICE_HOST, WAYPOST_SERVICE_PORT_HTTP.
+func injected(name string) bool {
+	return name == prefix+"PORT" || strings.HasPrefix(name, prefix+"PORT_") || strings.HasPrefix(name, prefix+"SERVICE_")
 }
 
 // readable names the variable where the library names the struct's field.

@@ -19,6 +19,9 @@ var placeholders = []string{"changeme", "changethis", "replaceme", "replacethis"
 
 const makeKey = "`openssl rand -base64 48` makes a good one. If data was encrypted under this one, give it as WAYPOST_SECRET_KEY_PREVIOUS beside the new one"
 
+// WeakSecretKey says what is wrong with the secret key, "" when nothing is.
+func (c Config) WeakSecretKey() string { return secretKeyProblem(c.SecretKey) }
+
 // secretKeyProblem says what is wrong with a secret key, "" when nothing is. It never
 // quotes the key.
 func secretKeyProblem(key string) string {

@@ -17,7 +17,7 @@ import (
 	"github.com/waypost/waypost/internal/content"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
-	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/stats/imports"
 )
 
 const (
@@ -31,7 +31,7 @@ type ServicesUsed struct {
 	Accounts *account.Service
 	Content  *content.Service
 	Sites    *site.Service
-	Importer *stats.Importer
+	Importer *imports.Importer
 }
 
 // Admin makes the ADMIN account unless it exists, and sets its password when
@@ -112,7 +112,7 @@ type line struct {
 	UserAgent string            `json:"user_agent"`
 }
 
-func seedTraffic(ctx context.Context, importer *stats.Importer, to site.Site, progress func(done, all int)) error {
+func seedTraffic(ctx context.Context, importer *imports.Importer, to site.Site, progress func(done, all int)) error {
 	var seed [32]byte
 	copy(seed[:], to.ID[:])
 	hits := traffic(rand.New(rand.NewChaCha8(seed)), to.Domain, to.CreatedAt, days)
@@ -129,11 +129,11 @@ func seedTraffic(ctx context.Context, importer *stats.Importer, to site.Site, pr
 		_ = w.Close() // never fails
 	}()
 	defer r.Close()
-	report, err := importer.Import(ctx, to, r, stats.NDJSON, func(p stats.Progress) { progress(p.Lines, len(hits)) })
+	report, err := importer.Import(ctx, to, r, imports.NDJSON, func(p imports.Progress) { progress(p.Lines, len(hits)) })
 	if err != nil {
 		return fmt.Errorf("seed traffic: %w", err)
 	}
-	if got := report.Imported + report.Skipped[stats.SkipDuplicate]; got != len(hits) {
+	if got := report.Imported + report.Skipped[imports.SkipDuplicate]; got != len(hits) {
 		return fmt.Errorf("seed traffic: %d of %d hits were taken: %v", got, len(hits), report.Skipped)
 	}
 	return nil

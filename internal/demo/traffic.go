@@ -54,6 +54,10 @@ var (
 		{"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36 Edg/140.0.0.0", 4},
 		{"Mozilla/5.0 (iPad; CPU OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 Mobile/15E148 Safari/604.1", 1},
 	}
+	// countries share the 60 networks that visitors come from.
+	countries = []weighted{
+		{"US", 19}, {"DE", 8}, {"GB", 6}, {"IN", 5}, {"FR", 4}, {"NL", 3}, {"CA", 3}, {"BR", 3}, {"JP", 2}, {"ES", 2}, {"PL", 2}, {"SE", 1}, {"IT", 1}, {"AU", 1},
+	}
 	plans = []weighted{{"free", 7}, {"team", 2}, {"business", 1}}
 )
 
@@ -136,10 +140,28 @@ func timeOfDay(rng *rand.Rand) time.Duration {
 	}
 }
 
+// The networks of made-up visitors, by their first octet.
+const (
+	firstNetwork = 60
+	networks     = 60
+)
+
+// Country is where a made-up visitor's address lies: a demo needs no database of
+// countries, and the addresses are nobody's in particular.
+func Country(a netip.Addr) string {
+	n := float64(a.As4()[0]) - firstNetwork
+	for _, c := range countries {
+		if n -= c.weight; n < 0 {
+			return c.value
+		}
+	}
+	return ""
+}
+
 // address is from the public unicast space; it lives only as long as it takes to
 // hash it.
 func address(rng *rand.Rand) netip.Addr {
-	return netip.AddrFrom4([4]byte{byte(60 + rng.IntN(60)), byte(rng.IntN(256)), byte(rng.IntN(256)), byte(1 + rng.IntN(254))})
+	return netip.AddrFrom4([4]byte{byte(firstNetwork + rng.IntN(networks)), byte(rng.IntN(256)), byte(rng.IntN(256)), byte(1 + rng.IntN(254))})
 }
 
 func weightedBool(rng *rand.Rand, p float64) int {

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -37,5 +38,22 @@ func TestTrafficIsLifelikeAndTheSameForTheSameSeed(t *testing.T) {
 	}
 	if len(days) != 91 || events == 0 {
 		t.Errorf("%d days, %d custom events", len(days), events)
+	}
+}
+
+func TestEveryVisitorComesFromACountry(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	seen := map[string]int{}
+	for range 3000 {
+		seen[Country(address(rng))]++
+	}
+	for _, c := range countries {
+		if share := float64(seen[c.value]) / 3000; math.Abs(share-c.weight/networks) > 0.05 {
+			t.Errorf("%s: %.3f of the visitors, want %.3f", c.value, share, c.weight/networks)
+		}
+	}
+	if len(seen) != len(countries) {
+		t.Errorf("countries: %v", seen)
 	}
 }

@@ -37,6 +37,7 @@ const (
 	OutOfRange                   // no part of the thing is where it was asked for
 	Precondition                 // the thing is not in the state that the client made a condition
 	Upstream                     // a service that was asked on the client's behalf failed or answered nonsense
+	UpstreamTimeout              // it did not answer in time
 )
 
 // Codes that several packages share. A domain adds its own beside its errors.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/waypost/waypost/internal/text"
 )
@@ -21,20 +22,44 @@ const maxShownEntry = 100
 type clients struct {
 	trusted []netip.Prefix
 	logger  *slog.Logger
+	seen    *Forwarding // nil for nobody
 	// ignored and unreadable are whether that was said, of peers in public and in
 	// private networks: strangers who send the header must not use up the warning
 	// about the operator's own proxy.
 	ignored, unreadable oncePerNetwork
 }
 
+// Forwarding is what was seen of peers in private networks, which are likely an
+// operator's own, whose X-Forwarded-For says nothing. Strangers can't get into it.
+type Forwarding struct {
+	ignored, unreadable atomic.Pointer[netip.Addr]
+}
+
+// Ignored is the first peer whose header is not believed, the zero Addr for none.
+func (f *Forwarding) Ignored() netip.Addr { return addressIn(&f.ignored) }
+
+// Unreadable is the first trusted peer whose header can't be read, the zero Addr for none.
+func (f *Forwarding) Unreadable() netip.Addr { return addressIn(&f.unreadable) }
+
+func addressIn(p *atomic.Pointer[netip.Addr]) netip.Addr {
+	if a := p.Load(); a != nil {
+		return *a
+	}
+	return netip.Addr{}
+}
+
 // oncePerNetwork is done once for peers in public networks and once for all others.
 type oncePerNetwork struct{ public, private sync.Once }
 
 func (o *oncePerNetwork) of(peer netip.Addr) *sync.Once {
-	if peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast() {
+	if isPrivate(peer) {
 		return &o.private
 	}
 	return &o.public
+}
+
+func isPrivate(a netip.Addr) bool {
+	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast()
 }
 
 // address is the client's, without a zone and never an IPv4-mapped one; invalid when
@@ -73,6 +98,9 @@ func (c *clients) trusts(a netip.Addr) bool {
 
 func (c *clients) warnIgnored(ctx context.Context, peer netip.Addr) {
 	c.ignored.of(peer).Do(func() {
+		if c.seen != nil && isPrivate(peer) {
+			c.seen.ignored.Store(&peer)
+		}
 		c.logger.WarnContext(ctx, "X-Forwarded-For is ignored, because its sender is not in WAYPOST_TRUSTED_PROXIES. "+
 			"If that is your proxy, add it: until then all of its clients share one address, and with it the limits of one",
 			"sender", peer.String())
@@ -81,6 +109,9 @@ func (c *clients) warnIgnored(ctx context.Context, peer netip.Addr) {
 
 func (c *clients) warnUnreadable(ctx context.Context, peer netip.Addr, entry string) {
 	c.unreadable.of(peer).Do(func() {
+		if c.seen != nil && isPrivate(peer) {
+			c.seen.unreadable.Store(&peer)
+		}
 		c.logger.WarnContext(ctx, "X-Forwarded-For of a trusted proxy can't be read: an entry is neither an address nor an address with a port. "+
 			"Until the proxy sends addresses, all of its clients share one, and with it the limits of one",
 			"sender", peer.String(), "entry", text.MakeStorable(entry[:min(len(entry), maxShownEntry)], "?"))

@@ -150,3 +150,21 @@ func FuzzAForwardedHeaderNamesTheClientOrNobody(f *testing.F) {
 		}
 	})
 }
+
+func TestAProxyThatSaysNothingIsSeenAndStrangersAreNot(t *testing.T) {
+	t.Parallel()
+	var seen httpedge.Forwarding
+	o := behindProxies
+	o.Forwarding = &seen
+	h := router(t, io.Discard, o)
+	clientOf(h, "203.0.113.9:80", "198.51.100.1")
+	if seen.Ignored().IsValid() || seen.Unreadable().IsValid() {
+		t.Errorf("a stranger is seen: %v %v", seen.Ignored(), seen.Unreadable())
+	}
+	clientOf(h, "192.168.1.2:80", "198.51.100.1")
+	clientOf(h, "10.0.0.1:80", "nonsense")
+	clientOf(h, "10.0.0.2:80", "nonsense")
+	if seen.Ignored().String() != "192.168.1.2" || seen.Unreadable().String() != "10.0.0.1" {
+		t.Errorf("ignored %v, unreadable %v", seen.Ignored(), seen.Unreadable())
+	}
+}

@@ -18,6 +18,7 @@ type Envelope struct {
 	Err    Problem `json:"error"`
 	status int
 	header http.Header
+	openAI bool // whether it is written in OpenAI's shape
 }
 
 // Problem says what went wrong.
@@ -46,6 +47,7 @@ var statuses = map[fault.Kind]int{
 	fault.OutOfRange:       http.StatusRequestedRangeNotSatisfiable,
 	fault.Precondition:     http.StatusPreconditionFailed,
 	fault.Upstream:         http.StatusBadGateway,
+	fault.UpstreamTimeout:  http.StatusGatewayTimeout,
 }
 
 // KindOf is the reverse of the table: the kind that a bare status stands for,
@@ -71,7 +73,7 @@ func NewEnvelope(err error, requestID string) *Envelope {
 	}
 	if !ok || f.Kind == fault.Internal {
 		return &Envelope{
-			status: http.StatusInternalServerError,
+			status: http.StatusInternalServerError, header: http.Header{},
 			Err: Problem{
 				Code:    fault.CodeInternal,
 				Message: "Something went wrong on our side. Quote the request id when you report it.",
@@ -101,7 +103,7 @@ func (e *Envelope) ContentType(string) string { return "application/json" }
 // WriteError answers with err's envelope and keeps err for the log line.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	Record(r.Context(), err)
-	e := NewEnvelope(err, RequestID(r.Context()))
+	e := NewEnvelope(err, RequestID(r.Context())).At(r.URL.Path)
 	body, mErr := json.Marshal(e)
 	if mErr != nil {
 		panic("httpedge: an envelope that JSON can't carry: " + mErr.Error())

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"regexp"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -13,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/telemetry"
 )
 
@@ -54,12 +57,23 @@ func observe(o Options) func(http.Handler) http.Handler {
 	}
 }
 
+var expression = regexp.MustCompile(`(\{[^{}:]+):(?:[^{}]|\{[^{}]*\})*\}`)
+
+// withoutExpressions is a route whose parameters are only named, as in /a/{b}: which values
+// they take is no part of its name.
+func withoutExpressions(route string) string {
+	if !strings.Contains(route, ":") {
+		return route
+	}
+	return expression.ReplaceAllString(route, "$1}")
+}
+
 // answered describes the request whose answer is written. One that broke off, which
 // clients see as a connection that ends, counts as 500, whatever its status was.
 func (o Options) answered(r *http.Request, ww middleware.WrapResponseWriter, whole bool) telemetry.Request {
 	q := telemetry.Request{Method: r.Method, Route: o.Route, Status: ww.Status(), ID: RequestID(r.Context()), Trace: telemetry.TraceID(r.Context())}
 	if rc := chi.RouteContext(r.Context()); rc != nil {
-		q.Route = rc.RoutePattern()
+		q.Route = withoutExpressions(rc.RoutePattern())
 	}
 	switch {
 	case !whole:
@@ -77,14 +91,23 @@ func (o Options) answered(r *http.Request, ww middleware.WrapResponseWriter, who
 
 // recorded is the error of the request that ctx belongs to, nil for none.
 func recorded(ctx context.Context) error {
+	_, err := remembered(ctx)
+	return err
+}
+
+// remembered is who makes the request that ctx belongs to, and its error, nil for none.
+func remembered(ctx context.Context) (identity.Principal, error) {
 	e, ok := ctx.Value(exchangeKey{}).(*exchange)
 	if !ok {
-		return nil
+		return identity.Principal{}, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.err
+	return e.actor, e.err
 }
+
+// ofVisitors tells the paths of a site's visitors, whose addresses are kept nowhere.
+func ofVisitors(path string) bool { return path == "/api/collect" || path == "/stats.js" }
 
 func endSpan(span trace.Span, q telemetry.Request) {
 	route := q.Route
@@ -124,7 +147,14 @@ func logRequest(logger *slog.Logger, r *http.Request, ww middleware.WrapResponse
 		slog.String("request_id", q.ID),
 		slog.String("route", q.Route),
 	}
-	if err := recorded(r.Context()); err != nil {
+	by, err := remembered(r.Context())
+	if by.Address.IsValid() && !ofVisitors(r.URL.Path) {
+		attrs = append(attrs, slog.String("client", by.Address.String()))
+	}
+	if by.ID != "" {
+		attrs = append(attrs, slog.String("by", string(by.Kind)+" "+by.ID))
+	}
+	if err != nil {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	logger.LogAttrs(r.Context(), level, "request", attrs...)

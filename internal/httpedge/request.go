@@ -15,9 +15,10 @@ import (
 
 // exchange is what is remembered of one request for its log line.
 type exchange struct {
-	id  string
-	mu  sync.Mutex
-	err error
+	id    string
+	mu    sync.Mutex
+	err   error
+	actor identity.Principal
 }
 
 type exchangeKey struct{}
@@ -39,6 +40,15 @@ func Record(ctx context.Context, err error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.err = err
+	}
+}
+
+// Acting keeps p, who makes the request that ctx belongs to, for its log line.
+func Acting(ctx context.Context, p identity.Principal) {
+	if e, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.actor = p
 	}
 }
 
@@ -64,6 +74,7 @@ func anonymous(c *clients) func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx := r.Context()
 			p := identity.Principal{Kind: identity.KindAnonymous, Address: c.address(r), UserAgent: userAgent(r), RequestID: RequestID(ctx)}
+			Acting(ctx, p)
 			next.ServeHTTP(w, r.WithContext(identity.NewContext(ctx, p)))
 		})
 	}

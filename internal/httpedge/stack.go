@@ -29,6 +29,8 @@ type Options struct {
 	Logger *slog.Logger // mandatory
 	// TrustedProxies are the peers whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
+	// Forwarding is told of peers whose X-Forwarded-For says nothing; nil for nobody.
+	Forwarding *Forwarding
 	// HTTPS adds Strict-Transport-Security: the service's own URL is https.
 	HTTPS bool
 	// Timeout bounds a request's context; default 30 s.
@@ -41,6 +43,9 @@ type Options struct {
 	Requests *telemetry.Requests
 	// Tracer makes a span of each request; nil for none.
 	Tracer trace.Tracer
+	// Fail answers what is refused before a handler is reached, and what panics; nil for
+	// WriteError. It may hand requests on to that.
+	Fail func(w http.ResponseWriter, r *http.Request, err error)
 	// Route is the route of all requests behind Fixed, where no router says it.
 	Route string
 }
@@ -52,6 +57,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Fail == nil {
+		o.Fail = WriteError
 	}
 	return o
 }
@@ -68,9 +76,9 @@ func Use(r chi.Router, o Options) error {
 		return err
 	}
 	r.Use(identify(o.NewRequestID), observe(o))
-	r.Use(anonymous(&clients{trusted: o.TrustedProxies, logger: o.Logger}), secure(o.HTTPS), compress, recoverPanics(o.Logger), limitTime(o.Timeout), middleware.GetHead)
-	r.NotFound(func(w http.ResponseWriter, r *http.Request) { WriteError(w, r, errNoRoute) })
-	r.MethodNotAllowed(methodNotAllowed(r))
+	r.Use(anonymous(&clients{trusted: o.TrustedProxies, logger: o.Logger, seen: o.Forwarding}), secure(o.HTTPS), compress, recoverPanics(o), limitTime(o.Timeout), middleware.GetHead)
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) { o.Fail(w, r, errNoRoute) })
+	r.MethodNotAllowed(methodNotAllowed(r, o.Fail))
 	return nil
 }
 
@@ -82,14 +90,14 @@ func Fixed(o Options, next http.Handler) (http.Handler, error) {
 		return nil, errors.New("httpedge: no logger")
 	}
 	o = o.withDefaults()
-	return chi.Chain(identify(o.NewRequestID), observe(o), secure(o.HTTPS), recoverPanics(o.Logger)).Handler(next), nil
+	return chi.Chain(identify(o.NewRequestID), observe(o), secure(o.HTTPS), recoverPanics(o)).Handler(next), nil
 }
 
 var errNoRoute = fault.New(fault.NotFound, fault.CodeNotFound, "Nothing is served at this path. GET / lists the entry points.")
 
 // methodNotAllowed lists the methods that the path does have: chi hands them only
 // to its own handler. A method that chi doesn't know ends here for every path.
-func methodNotAllowed(routes chi.Routes) http.HandlerFunc {
+func methodNotAllowed(routes chi.Routes, fail func(http.ResponseWriter, *http.Request, error)) http.HandlerFunc {
 	candidates := []string{
 		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
 		http.MethodPatch, http.MethodDelete, http.MethodOptions,
@@ -106,12 +114,12 @@ func methodNotAllowed(routes chi.Routes) http.HandlerFunc {
 			}
 		}
 		if len(allowed) == 0 {
-			WriteError(w, r, errNoRoute)
+			fail(w, r, errNoRoute)
 			return
 		}
 		list := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", list)
-		WriteError(w, r, fault.Newf(fault.MethodNotAllowed, fault.CodeMethodNotAllowed, "This path answers %s.", list))
+		fail(w, r, fault.Newf(fault.MethodNotAllowed, fault.CodeMethodNotAllowed, "This path answers %s.", list))
 	}
 }
 
@@ -142,16 +150,30 @@ func secure(https bool) func(http.Handler) http.Handler {
 func limitTime(d time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, cancel := context.WithTimeout(r.Context(), d)
+			ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), untimedKey{}, r.Context()), d)
 			defer cancel()
 			next.ServeHTTP(w, r.WithContext(ctx))
 		})
 	}
 }
 
+type untimedKey struct{}
+
+// Untimed is the context of a request without its time limit: it ends with cancel, or when
+// the client goes away.
+func Untimed(ctx context.Context) (out context.Context, cancel context.CancelFunc) {
+	out, end := context.WithCancel(context.WithoutCancel(ctx))
+	whole, ok := ctx.Value(untimedKey{}).(context.Context)
+	if !ok {
+		whole = ctx // without the stack there is no limit
+	}
+	stop := context.AfterFunc(whole, end)
+	return out, func() { stop(); end() }
+}
+
 // recoverPanics answers a panic with a bare 500. Once bytes have left, nothing
 // true can be said any more, so the connection is cut instead.
-func recoverPanics(logger *slog.Logger) func(http.Handler) http.Handler {
+func recoverPanics(o Options) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			sent, ok := w.(middleware.WrapResponseWriter)
@@ -166,11 +188,11 @@ func recoverPanics(logger *slog.Logger) func(http.Handler) http.Handler {
 				if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 					panic(v)
 				}
-				logger.ErrorContext(r.Context(), "panic", "request_id", RequestID(r.Context()), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				o.Logger.ErrorContext(r.Context(), "panic", "request_id", RequestID(r.Context()), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				if sent.Status() != 0 {
 					panic(http.ErrAbortHandler)
 				}
-				WriteError(sent, r, fmt.Errorf("panic: %v", v))
+				o.Fail(sent, r, fmt.Errorf("panic: %v", v))
 			}()
 			next.ServeHTTP(sent, r)
 		})

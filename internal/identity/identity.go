@@ -58,6 +58,8 @@ type Principal struct {
 	// than Scopes say.
 	TokenID int64
 	Scopes  Scopes
+	// Rate is that of the API token; the zero value for one without a limit.
+	Rate Rate
 	// Service says that the account is a service account, which is no person's.
 	Service bool
 	// MustEnroll says that the account may do nothing but set up two-factor
@@ -68,6 +70,13 @@ type Principal struct {
 	Address    netip.Addr
 	UserAgent  string // as sent, at most MaxUserAgent bytes of valid UTF-8
 	RequestID  string
+}
+
+// Rate is how often something may be used in a minute, how often it may be used still,
+// and when a new minute begins.
+type Rate struct {
+	PerMinute, Left int
+	Reset           time.Duration
 }
 
 // MaxUserAgent is the length in bytes to which a user agent is cut.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -39,6 +40,8 @@ type lease struct {
 
 	quit    chan struct{}
 	renewal sync.WaitGroup
+
+	working atomic.Int64 // jobs that run
 
 	mu    sync.Mutex
 	held  context.Context // of the jobs that run; ends when the lease is lost
@@ -137,11 +140,13 @@ func (l *lease) bind(ctx context.Context) (context.Context, func()) {
 	l.mu.Lock()
 	held := l.held
 	l.mu.Unlock()
+	l.working.Add(1)
 	ctx, cancel := context.WithCancelCause(ctx)
 	unbind := context.AfterFunc(held, func() { cancel(errLost) })
 	return ctx, func() {
 		unbind()
 		cancel(nil)
+		l.working.Add(-1)
 	}
 }
 

@@ -61,6 +61,9 @@ type Options struct {
 	// AliveDB says to other processes that this one is alive: jobs must not use its
 	// connections up. It is DB by default.
 	AliveDB *db.DB
+	// Polls makes the process look for new jobs once a second instead of listening for
+	// them: a pooler between DB and the database may know no sessions to listen in.
+	Polls bool
 	// Queue inserts the jobs of periodic tasks; by default one of its own.
 	Queue  *queue.Queue
 	Logger *slog.Logger
@@ -131,11 +134,12 @@ func New(o Options) (*Runner, error) {
 		}
 	}
 	r.client, err = river.NewClient(riverpgxv5.New(o.DB.Pool()), &river.Config{
-		Logger:               o.Logger,
+		Logger:               slog.New(calm{o.Logger.Handler(), new(repeated)}),
 		Workers:              registry,
 		Queues:               queues(),
 		JobTimeout:           jobTimeout,
 		RescueStuckJobsAfter: rescueAfter,
+		PollOnly:             o.Polls,
 		// The application role owns no index, so it can't rebuild one.
 		ReindexerIndexNames: []string{},
 	})
@@ -148,6 +152,34 @@ func New(o Options) (*Runner, error) {
 	}
 	r.own = newOwnTasks(table, o.Logger, r.failures, ends)
 	return r, nil
+}
+
+// stopClient stops River's client. Without a database that takes seven seconds, in which
+// River tries to give up its leadership: when no job runs, it is left to that.
+func (r *Runner) stopClient(ctx context.Context) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.client.Stop(ctx) }()
+	const every, tries = 250 * time.Millisecond, 2
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for failed := 0; ; {
+		select {
+		case err := <-stopped:
+			return err
+		case <-tick.C:
+		}
+		asked, cancel := context.WithTimeout(ctx, every)
+		err := r.lease.db.Ping(asked)
+		cancel()
+		failed++
+		if err == nil || r.lease.working.Load() > 0 {
+			failed = 0
+		}
+		if failed == tries {
+			r.lease.logger.WarnContext(ctx, "the database can't be reached, so the leadership of the job runners is not given up; another process takes it when it runs out", "error", err)
+			return nil
+		}
+	}
 }
 
 // names are what failures may be counted under.
@@ -205,7 +237,7 @@ func (r *Runner) Stop(ctx context.Context) error {
 	r.scheduler.stop()
 	var own sync.WaitGroup
 	own.Go(func() { r.own.stop(ctx) })
-	err := r.client.Stop(ctx)
+	err := r.stopClient(ctx)
 	own.Wait()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
 	defer cancel()

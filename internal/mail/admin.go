@@ -80,7 +80,7 @@ func (b *Outbox) List(ctx context.Context, f Filter, before int64, limit int, to
 		c.Add("id < ?", before)
 	}
 	rows, err := b.o.DB.Direct().Query(ctx, `select id, recipient, subject, template, status, attempts, error, created_at, sent_at from mails`+
-		c.SQL()+fmt.Sprintf(" order by id desc limit %d", limit), c.Args()...)
+		c.SQL()+fmt.Sprintf(" order by id desc limit %d", limit), c.Fresh()...)
 	if err != nil {
 		return nil, db.Translate(err)
 	}

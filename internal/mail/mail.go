@@ -5,6 +5,8 @@ package mail
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -63,6 +65,9 @@ const (
 	AlertKind        Kind = "alert"
 	Test             Kind = "test"
 )
+
+// Kinds are all kinds, by name.
+func Kinds() []Kind { return slices.Sorted(maps.Keys(letters)) }
 
 // Linked reports whether mails of that kind have a secret link.
 func (k Kind) Linked() bool {

@@ -128,6 +128,19 @@ func (s *SMTP) Deliver(ctx context.Context, e Envelope) error {
 	return s.readable(err)
 }
 
+// Check connects and signs in, and sends nothing.
+func (s *SMTP) Check(ctx context.Context) error {
+	client, err := s.client()
+	if err != nil {
+		return err
+	}
+	if err := client.DialWithContext(ctx); err != nil {
+		return s.readable(err)
+	}
+	_ = client.Close() // whether the server says goodbye changes nothing
+	return nil
+}
+
 // message writes e as RFC 5322 has it: multipart/alternative of text and HTML, with
 // encoded headers and lines of at most 76 characters.
 func (s *SMTP) message(e Envelope) (*gomail.Msg, error) {

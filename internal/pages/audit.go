@@ -16,6 +16,7 @@ type Audit interface {
 	Get(ctx context.Context, seq int64) (audit.Entry, error)
 	Verify(ctx context.Context, from, to, most int64) (audit.Verdict, error)
 	Checkpoints(ctx context.Context, before int64, limit int) ([]audit.Checkpoint, error)
+	Verifications(ctx context.Context) ([]audit.Verification, error)
 }
 
 // AuditPages are the pages of the audit log.
@@ -31,28 +32,28 @@ func AuditPages(s Audit) Section {
 
 type auditPages struct{ s Audit }
 
-func auditTabs(current string) []tab {
-	list := []tab{{Label: "Entries", Href: DeskPath + "/audit"}, {Label: "Chain", Href: DeskPath + "/audit/chain"}, {Label: "Checkpoints", Href: DeskPath + "/audit/checkpoints"}}
-	for i := range list {
-		list[i].Current = list[i].Label == current
-	}
-	return list
-}
-
-type auditPosition struct {
-	Before int64 `json:"b"`
-}
+var auditTabs = tabs{{"Entries", DeskPath + "/audit"}, {"Chain", DeskPath + "/audit/chain"}, {"Checkpoints", DeskPath + "/audit/checkpoints"}}
 
 func (p auditPages) list(r *http.Request) (any, error) {
-	var at auditPosition
+	view := listed{
+		Tabs: auditTabs.at("Entries"),
+		Filter: filterOf(r, choice("actor_type", "By", "user", "token", "job", "cli", "system", "webhook", "anonymous"), Field{Name: "actor_id", Label: "Actor's id"}, Field{Name: "action", Label: "Action", Placeholder: "update-user"},
+			Field{Name: "table", Label: "Table"}, Field{Name: "row_id", Label: "Row"}, Field{Name: "request_id", Label: "Request"},
+			Field{Name: "from", Label: "From (UTC)", Kind: "datetime-local"}, Field{Name: "to", Label: "Before (UTC)", Kind: "datetime-local"}),
+	}
+	var at before
 	if err := continued(r, &at); err != nil {
-		return nil, err
+		return view, err
 	}
 	q := r.URL.Query()
 	f := audit.Filter{ActorType: q.Get("actor_type"), ActorID: q.Get("actor_id"), Action: q.Get("action"), Table: q.Get("table"), RowID: q.Get("row_id"), RequestID: q.Get("request_id")}
+	var err error
+	if f.From, f.To, err = between(q.Get); err != nil {
+		return view, err
+	}
 	list, err := p.s.List(r.Context(), f, at.Before, pageRows+1, nil)
 	if err != nil {
-		return nil, err
+		return view, err
 	}
 	t := Table{
 		Caption: "Entries, newest first", Empty: Empty{Title: "No entries", Detail: "Nothing in the log has these properties."},
@@ -66,12 +67,9 @@ func (p auditPages) list(r *http.Request) (any, error) {
 		return Row{Cells: []any{
 			Link{Text: strconv.FormatInt(e.Seq, 10), Href: DeskPath + "/audit/" + strconv.FormatInt(e.Seq, 10)}, valueOf(e.Action), e.Op, short(row, 60), strings.TrimSpace(e.ActorType + " " + valueOf(e.ActorID)), valueOf(e.IP), e.At,
 		}}
-	}, func(e audit.Entry) any { return auditPosition{e.Seq} })
-	return listed{
-		Tabs: auditTabs("Entries"), Table: t,
-		Filter: filterOf(r, choice("actor_type", "By", "user", "token", "job", "cli", "system", "webhook", "anonymous"), Field{Name: "actor_id", Label: "Actor's id"}, Field{Name: "action", Label: "Action", Placeholder: "update-user"},
-			Field{Name: "table", Label: "Table"}, Field{Name: "row_id", Label: "Row"}, Field{Name: "request_id", Label: "Request"}),
-	}, nil
+	}, func(e audit.Entry) any { return before{e.Seq} })
+	view.Table = t
+	return view, nil
 }
 
 func valueOf(s *string) string {
@@ -159,15 +157,49 @@ func shown(raw json.RawMessage) *string {
 type chainPage struct {
 	Tabs    []tab
 	Verdict *audit.Verdict
-	Facts   []Fact
+	// Facts are about Verdict, State what the periodic tasks found.
+	Facts []Fact
+	State []Fact
 }
 
 // verifyAtOnce is how many of the newest entries the page verifies; the whole chain is
 // verified each day by a periodic task, and by `waypost audit verify`.
 const verifyAtOnce = 100_000
 
-func (p auditPages) chain(*http.Request) (any, error) {
-	return chainPage{Tabs: auditTabs("Chain")}, nil
+func (p auditPages) chain(r *http.Request) (any, error) {
+	view, err := p.chainPage(r.Context())
+	if err != nil {
+		return nil, err // not view, which holds nothing
+	}
+	return view, nil
+}
+
+// chainPage is what is known of the chain without verifying it anew.
+func (p auditPages) chainPage(ctx context.Context) (chainPage, error) {
+	view := chainPage{Tabs: auditTabs.at("Chain")}
+	found, err := p.s.Verifications(ctx)
+	if err != nil {
+		return view, err
+	}
+	for _, v := range found {
+		name := map[string]string{"recent": "What was new", "whole": "All of it"}[v.Kind]
+		if name == "" {
+			name = v.Kind
+		}
+		state := []any{Badge{"whole", "good"}, v.At}
+		if v.FirstBad != nil {
+			state = []any{Badge{"broken", "bad"}, v.At, v.FirstBad.Reason}
+		}
+		view.State = append(view.State, Fact{name + ", verified", state}, Fact{"Up to entry", v.ToSeq})
+	}
+	newest, err := p.s.Checkpoints(ctx, 0, 1)
+	if err != nil {
+		return view, err
+	}
+	if len(newest) > 0 {
+		view.State = append(view.State, Fact{"Newest checkpoint", newest[0].At}, Fact{"It covers", newest[0].Size})
+	}
+	return view, nil
 }
 
 func (p auditPages) verify(r *http.Request) (Outcome, error) {
@@ -183,9 +215,13 @@ func (p auditPages) verify(r *http.Request) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	page := chainPage{Tabs: auditTabs("Chain"), Verdict: &v, Facts: []Fact{
+	page, err := p.chainPage(r.Context())
+	if err != nil {
+		return Outcome{}, err
+	}
+	page.Verdict, page.Facts = &v, []Fact{
 		{"Entries checked", v.Checked}, {"Newest entry", v.Head.Seq}, {"Its hash", Code(v.Head.Hash)}, {"Not yet in the chain", v.Unsealed},
-	}}
+	}
 	if v.FirstBad != nil {
 		page.Facts = append(page.Facts, Fact{"Reason", v.FirstBad.Reason})
 		if v.FirstBad.Seq != nil {
@@ -199,7 +235,7 @@ func (p auditPages) verify(r *http.Request) (Outcome, error) {
 }
 
 func (p auditPages) checkpoints(r *http.Request) (any, error) {
-	var at auditPosition
+	var at before
 	if err := continued(r, &at); err != nil {
 		return nil, err
 	}
@@ -211,6 +247,6 @@ func (p auditPages) checkpoints(r *http.Request) (any, error) {
 		Caption: "Checkpoints, newest first", Columns: []Column{{Label: "Entries", Number: true}, {Label: "Signed"}, {Label: "Root", Wide: true}},
 		Empty: Empty{Title: "No checkpoints", Detail: "The first is signed soon after the first entry."},
 	}
-	rows(&t, r, list, func(c audit.Checkpoint) Row { return Row{Cells: []any{c.Size, c.At, Code(c.Root)}} }, func(c audit.Checkpoint) any { return auditPosition{c.Size} })
-	return listed{Tabs: auditTabs("Checkpoints"), Table: t}, nil
+	rows(&t, r, list, func(c audit.Checkpoint) Row { return Row{Cells: []any{c.Size, c.At, Code(c.Root)}} }, func(c audit.Checkpoint) any { return before{c.Size} })
+	return listed{Tabs: auditTabs.at("Checkpoints"), Table: t}, nil
 }

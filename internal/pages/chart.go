@@ -138,10 +138,13 @@ func (c *Chart) size() {
 }
 
 // scale returns the number at the top: the least of 1, 2 and 5 times a power of ten
-// that is not below highest.
+// that is not below highest. A small chart, which names none, ends there.
 func (c *Chart) scale(highest float64) float64 {
 	if highest <= 0 {
 		return 1
+	}
+	if c.Small {
+		return highest
 	}
 	power := math.Pow(10, math.Floor(math.Log10(highest)))
 	top := 10 * power
@@ -151,10 +154,8 @@ func (c *Chart) scale(highest float64) float64 {
 			break
 		}
 	}
-	if !c.Small {
-		for _, share := range []float64{1, .5} {
-			c.Ticks = append(c.Ticks, tick{c.Height * (1 - share), c.Amount(top * share)})
-		}
+	for _, share := range []float64{1, .5} {
+		c.Ticks = append(c.Ticks, tick{c.Height * (1 - share), c.Amount(top * share)})
 	}
 	return top
 }

@@ -46,13 +46,7 @@ const (
 
 type databasePages struct{ s Database }
 
-func databaseTabs(current string) []tab {
-	list := []tab{{Label: "Tables", Href: DeskPath + "/database"}, {Label: "Console", Href: DeskPath + "/database/console"}, {Label: "Activity", Href: DeskPath + "/database/activity"}}
-	for i := range list {
-		list[i].Current = list[i].Label == current
-	}
-	return list
-}
+var databaseTabs = tabs{{"Tables", DeskPath + "/database"}, {"Console", DeskPath + "/database/console"}, {"Activity", DeskPath + "/database/activity"}}
 
 func (p databasePages) tables(r *http.Request) (any, error) {
 	list, err := p.s.Tables(doing(r.Context(), viewDatabase))
@@ -78,7 +72,7 @@ func (p databasePages) tables(r *http.Request) (any, error) {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	return listed{Tabs: databaseTabs("Tables"), Table: t}, nil
+	return listed{Tabs: databaseTabs.at("Tables"), Table: t}, nil
 }
 
 func tablePath(name string) string { return DeskPath + "/database/tables/" + url.PathEscape(name) }
@@ -120,19 +114,20 @@ func (p databasePages) rows(r *http.Request) (any, error) {
 	if sel.Operator == "" {
 		sel.Operator = dbview.Equal
 	}
+	page := rowsPage{name: name, listed: listed{Tabs: tableTabs(name, "Rows")}}
 	found, err := p.s.Rows(doing(r.Context(), viewDatabase), name, sel)
+	if fault.KindOf(err) == fault.Invalid {
+		page.Filter = rowsFilter(r, []string{sel.Column})
+		return page, err
+	}
 	if err != nil {
 		return nil, err
 	}
 	t := Table{Caption: "Rows of " + name, Empty: Empty{Title: "No rows", Detail: "The table is empty, or nothing in it matches."}}
-	columns := Field{Name: "column", Label: "Column", Kind: "select", Options: []Option{{"", "Any"}}}
+	var names []string
 	for _, c := range found.Columns {
 		t.Columns = append(t.Columns, rowsColumn(r, c, found))
-		columns.Options = append(columns.Options, Option{c.Name, c.Name})
-	}
-	operators := Field{Name: "operator", Label: "Condition", Kind: "select"}
-	for _, o := range dbview.Operators() {
-		operators.Options = append(operators.Options, Option{string(o), string(o)})
+		names = append(names, c.Name)
 	}
 	for _, values := range found.Values {
 		t.Rows = append(t.Rows, rowsRow(values, found.Columns, &t))
@@ -143,11 +138,24 @@ func (p databasePages) rows(r *http.Request) (any, error) {
 	if found.More {
 		t.Next = with(r, "cursor", cursor(rowsPosition{at.Offset + pageRows}))
 	}
-	page := rowsPage{name: name, listed: listed{Tabs: tableTabs(name, "Rows"), Table: t, Filter: filterOf(r, columns, operators, Field{Name: "value", Label: "Value"})}}
+	page.Table, page.Filter = t, rowsFilter(r, names)
 	if sel.Sort != "" {
 		page.Filter.Kept = []Option{{"sort", sel.Sort}}
 	}
 	return page, nil
+}
+
+// rowsFilter is the filter of a table with those columns.
+func rowsFilter(r *http.Request, names []string) Filter {
+	columns := Field{Name: "column", Label: "Column", Kind: "select", Options: []Option{{"", "Any"}}}
+	for _, name := range names {
+		columns.Options = append(columns.Options, Option{name, name})
+	}
+	operators := Field{Name: "operator", Label: "Condition", Kind: "select"}
+	for _, o := range dbview.Operators() {
+		operators.Options = append(operators.Options, Option{string(o), string(o)})
+	}
+	return filterOf(r, columns, operators, Field{Name: "value", Label: "Value"})
 }
 
 func rowsColumn(r *http.Request, c dbview.Column, found dbview.Rows) Column {
@@ -250,7 +258,7 @@ func (p databasePages) activity(r *http.Request) (any, error) {
 		return nil, err
 	}
 	page := activityPage{
-		Tabs: databaseTabs("Activity"),
+		Tabs: databaseTabs.at("Activity"),
 		Backends: Table{Caption: "Connections, those that wait for a lock first", Empty: Empty{Title: "No other connections"}, Columns: []Column{
 			{Label: "Process", Number: true}, {Label: "User"}, {Label: "Application"}, {Label: "State"}, {Label: "Since"}, {Label: "Transaction since"}, {Label: "Waits for"}, {Label: "Statement", Wide: true},
 		}},
@@ -309,7 +317,7 @@ type consolePage struct {
 }
 
 func newConsolePage(sql string) consolePage {
-	return consolePage{Tabs: databaseTabs("Console"), Query: Field{
+	return consolePage{Tabs: databaseTabs.at("Console"), Query: Field{
 		Name: "query", Label: "Statement", Kind: "textarea", Value: sql, Required: true,
 		Hint: "One statement that returns rows. It may take 5 seconds and return 1,000 rows or 8 MiB, changes nothing, and its text is kept in the audit log.",
 	}}

@@ -56,6 +56,10 @@ func kindOf(v any) string {
 			return "nothing"
 		}
 		return "code"
+	case Named:
+		return "named"
+	case Picture:
+		return "picture"
 	case Spark:
 		return "spark"
 	case Size:

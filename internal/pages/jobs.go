@@ -48,14 +48,7 @@ func JobPages(s Jobs) Section {
 
 type jobPages struct{ s Jobs }
 
-// jobTabs are the pages of this section.
-func jobTabs(current string) []tab {
-	list := []tab{{Label: "Jobs", Href: DeskPath + "/jobs"}, {Label: "Queues", Href: DeskPath + "/queues"}, {Label: "Periodic tasks", Href: DeskPath + "/cron"}}
-	for i := range list {
-		list[i].Current = list[i].Label == current
-	}
-	return list
-}
+var jobTabs = tabs{{"Jobs", DeskPath + "/jobs"}, {"Queues", DeskPath + "/queues"}, {"Periodic tasks", DeskPath + "/cron"}}
 
 // listed is what most pages with a list show.
 type listed struct {
@@ -64,21 +57,25 @@ type listed struct {
 	Table  Table
 }
 
-type jobPosition struct {
-	Before int64 `json:"b"`
-}
+// forms implements formed.
+func (l listed) forms() []Form { return l.Filter.forms() }
 
 func (p jobPages) list(r *http.Request) (any, error) {
-	var at jobPosition
+	states := choice("state", "State", "available", "scheduled", "retryable", "running", "pending", "completed", "cancelled", "discarded")
+	view := listed{
+		Tabs:   jobTabs.at("Jobs"),
+		Filter: filterOf(r, states, Field{Name: "kind", Label: "Kind", Placeholder: "webhooks.attempt"}, Field{Name: "queue", Label: "Queue", Placeholder: "default"}),
+	}
+	var at before
 	if err := continued(r, &at); err != nil {
-		return nil, err
+		return view, err
 	}
 	q := r.URL.Query()
 	jobs, err := p.s.List(r.Context(), queue.Filter{
 		State: queue.State(q.Get("state")), Kind: q.Get("kind"), Queue: q.Get("queue"), Before: at.Before, Limit: pageRows + 1,
 	}, nil)
 	if err != nil {
-		return nil, err
+		return view, err
 	}
 	t := Table{
 		Caption: "Jobs, newest first",
@@ -90,12 +87,9 @@ func (p jobPages) list(r *http.Request) (any, error) {
 			Link{Text: j.Kind, Href: jobPath(j.ID), Detail: "No. " + strconv.FormatInt(j.ID, 10) + ", " + short(string(j.Args), 60)}, jobBadge(j.State), j.Queue,
 			strconv.Itoa(j.Attempt) + " of " + strconv.Itoa(j.MaxAttempts), j.ScheduledAt, j.CreatedAt,
 		}}
-	}, func(j queue.Record) any { return jobPosition{j.ID} })
-	states := choice("state", "State", "available", "scheduled", "retryable", "running", "completed", "cancelled", "discarded")
-	return listed{
-		Tabs: jobTabs("Jobs"), Table: t,
-		Filter: filterOf(r, states, Field{Name: "kind", Label: "Kind", Placeholder: "webhooks.attempt"}, Field{Name: "queue", Label: "Queue", Placeholder: "default"}),
-	}, nil
+	}, func(j queue.Record) any { return before{j.ID} })
+	view.Table = t
+	return view, nil
 }
 
 func jobPath(id int64) string { return DeskPath + "/jobs/" + strconv.FormatInt(id, 10) }
@@ -201,7 +195,7 @@ func (p jobPages) queues(r *http.Request) (any, error) {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	return listed{Tabs: jobTabs("Queues"), Table: t}, nil
+	return listed{Tabs: jobTabs.at("Queues"), Table: t}, nil
 }
 
 func (p jobPages) pause(r *http.Request) (Outcome, error) {
@@ -240,7 +234,7 @@ func (p jobPages) tasks(r *http.Request) (any, error) {
 			Buttons: []Button{{Label: "Run now", Action: DeskPath + "/cron/run", Values: map[string]string{"name": task.Name}}},
 		})
 	}
-	return listed{Tabs: jobTabs("Periodic tasks"), Table: t}, nil
+	return listed{Tabs: jobTabs.at("Periodic tasks"), Table: t}, nil
 }
 
 func (p jobPages) run(r *http.Request) (Outcome, error) {

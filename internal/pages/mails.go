@@ -33,19 +33,34 @@ func MailPages(s Mails) Section {
 
 type mailPages struct{ s Mails }
 
-type mailPosition struct {
-	Before int64 `json:"b"`
+// mailsPage is the outbox, with a form that sends a test mail.
+type mailsPage struct {
+	listed
+	Test Form
 }
 
+// forms implements formed.
+func (p mailsPage) forms() []Form { return append(p.listed.forms(), p.Test) }
+
 func (p mailPages) list(r *http.Request) (any, error) {
-	var at mailPosition
+	kinds := choice("template", "Template")
+	for _, k := range mail.Kinds() {
+		kinds.Options = append(kinds.Options, Option{string(k), string(k)})
+	}
+	view := mailsPage{
+		listed: listed{Filter: filterOf(r, choice("status", "State", "queued", "sent", "failed", "suppressed"), kinds, Field{Name: "to", Label: "To", Kind: "email"})},
+		Test: Form{Action: DeskPath + "/mails/test", Button: "Send it", Line: true, Fields: []Field{
+			{Name: "to", ID: "test-to", Label: "Send a test mail to", Kind: "email", Required: true, Value: visitorOf(r.Context()).user.Email},
+		}},
+	}
+	var at before
 	if err := continued(r, &at); err != nil {
-		return nil, err
+		return view, err
 	}
 	q := r.URL.Query()
-	list, err := p.s.List(r.Context(), mail.Filter{To: q.Get("to"), Status: mail.Status(q.Get("status"))}, at.Before, pageRows+1, nil)
+	list, err := p.s.List(r.Context(), mail.Filter{To: q.Get("to"), Status: mail.Status(q.Get("status")), Kind: mail.Kind(q.Get("template"))}, at.Before, pageRows+1, nil)
 	if err != nil {
-		return nil, err
+		return view, err
 	}
 	t := Table{
 		Caption: "Mails, newest first", Empty: Empty{Title: "No mails", Detail: "Every mail that Waypost sends is kept here for 90 days. Send a test mail to see whether they leave."},
@@ -55,8 +70,9 @@ func (p mailPages) list(r *http.Request) (any, error) {
 		return Row{Cells: []any{
 			Link{Text: m.Subject, Href: DeskPath + "/mails/" + strconv.FormatInt(m.ID, 10), Detail: short(m.Error, 100)}, mailBadge(m.Status), m.To, int64(m.Attempts), m.CreatedAt, m.SentAt,
 		}}
-	}, func(m mail.Mail) any { return mailPosition{m.ID} })
-	return listed{Table: t, Filter: filterOf(r, choice("status", "State", "queued", "sent", "failed", "suppressed"), Field{Name: "to", Label: "To", Kind: "email"})}, nil
+	}, func(m mail.Mail) any { return before{m.ID} })
+	view.Table = t
+	return view, nil
 }
 
 func mailBadge(s mail.Status) Badge {

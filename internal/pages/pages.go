@@ -2,7 +2,7 @@
 // JavaScript, load nothing from another host, and run under a policy that forbids
 // both.
 //
-// Where mailed links lead is in account.go. The operator pages are the desk: desk.go
+// Where mailed links lead is in account.go, the page of / in index.go. The operator pages are the desk: desk.go
 // says how a page of it is made, table.go, form.go and chart.go what it is made of.
 package pages
 
@@ -39,14 +39,19 @@ const maxForm = 16 << 10
 
 // Pages renders pages.
 type Pages struct {
-	routes  []Endpoint
-	account map[string]*template.Template
-	desk    map[string]*template.Template
+	routes []Endpoint
+	public map[string]*template.Template
+	desk   map[string]*template.Template
 	// style is the one style sheet, and policy that of the pages which carry it inline.
 	style  []byte
 	policy string
-	loaded []asset
-	random io.Reader
+	// reporting ends all policies; endpoints is the header that goes with it. Both are ""
+	// where nobody takes reports.
+	reporting, endpoints string
+	loaded               []asset
+	random               io.Reader
+	// fail answers what no handler of the desk took; nil without a desk.
+	fail func(w http.ResponseWriter, r *http.Request, err error)
 }
 
 // Group is pages that belong together: one file here and its templates. Account
@@ -73,7 +78,7 @@ func New(groups ...Group) (*Pages, error) {
 	if err := p.load(); err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
-	if p.account, err = p.parse("account"); err != nil {
+	if p.public, err = p.parse("public"); err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
 	if p.desk, err = p.parse("desk"); err != nil {
@@ -168,10 +173,11 @@ func (p *Pages) nonce() string {
 // Routes returns every page, in a stable order.
 func (p *Pages) Routes() []Endpoint { return p.routes }
 
-// render answers with a view of the pages behind mailed links, whose addresses and
-// forms hold the secret of the link.
+// render answers with a view of the pages that need no sign-in. Those behind mailed
+// links hold the secret of the link, in their addresses and forms. They carry their style
+// sheet, for what is below DeskPath may be closed to who opens them.
 func (p *Pages) render(w http.ResponseWriter, status int, view string, data any) {
-	p.answer(w, status, p.policy, p.account[view], data)
+	p.answer(w, status, p.policy, p.public[view], data)
 }
 
 // answer executes t. Nothing may keep or index what comes of it.
@@ -182,7 +188,10 @@ func (p *Pages) answer(w http.ResponseWriter, status int, policy string, t *temp
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", policy+p.reporting)
+	if p.endpoints != "" {
+		h.Set("Reporting-Endpoints", p.endpoints)
+	}
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Robots-Tag", "noindex, nofollow")
 	w.WriteHeader(status)

@@ -15,12 +15,18 @@ type sitePages struct{ statisticsPages }
 
 func (p sitePages) screens() []Screen {
 	return []Screen{
-		{Path: "/sites/new", Title: "New site", View: "site-new", Read: func(*http.Request) (any, error) { return siteForm("Make it", siteTabs("New site"), site.Site{}), nil }, Acts: []Act{
+		{Path: "/sites/new", Title: "New site", View: "form", Read: func(*http.Request) (any, error) {
+			return formPage{siteTabs.at("New site"), siteForm(DeskPath+"/sites/new/create", "Make it", site.Site{})}, nil
+		}, Acts: []Act{
 			{Name: "create", Operation: "create-site", Done: "The site is made. Put the script below into its pages.", Do: p.create},
 		}},
 		{Path: "/sites/{id}", View: "site", Read: p.show, Acts: []Act{
 			{Name: "save", Operation: "update-site", Done: "Saved.", Do: p.save},
 			{Name: "key", Operation: "create-site-key", Do: p.createKey},
+			{Name: "delete", Operation: "delete-site", Done: "The site is gone, and its statistics are being erased.", Do: p.remove, Ask: &Question{
+				Title: "Delete this site?", Button: "Delete the site and its statistics",
+				Detail: "The site and its keys are gone at once, and all of its statistics are erased. This can't be undone.",
+			}},
 		}},
 		{Path: "/sites/{id}/keys/{kid}", Title: "Key", View: "key", Read: p.key, Acts: []Act{
 			{Name: "rotate", Operation: "rotate-site-key", Do: p.rotate},
@@ -31,27 +37,26 @@ func (p sitePages) screens() []Screen {
 	}
 }
 
-// siteFields are the form of a site.
-type siteFields struct {
-	Tabs   []tab
-	Fields []Field
-	Button string
-}
-
-func siteForm(button string, tabs []tab, s site.Site) siteFields {
+func siteForm(action, button string, s site.Site) Form {
 	zone := "UTC"
 	if s.Zone != nil {
 		zone = s.Zone.String()
 	}
-	return siteFields{Tabs: tabs, Button: button, Fields: []Field{
+	return Form{Action: action, Button: button, Fields: []Field{
 		{Name: "name", Label: "Name", Value: s.Name, Required: true},
 		{Name: "domain", Label: "Domain", Value: s.Domain, Placeholder: "shop.example.com", Required: true, Hint: "Visits from other hosts are not counted."},
 		{Name: "timezone", Label: "Time zone", Value: zone, Required: true, Hint: "A name of the IANA database, such as Europe/Lisbon. Days begin at its midnight."},
+		{Name: "retention", Label: "Months to keep single visits", Value: retentionText(s.RetentionMonths), Placeholder: "as the instance does", Kind: "number",
+			Hint: "Before the current one; 0 for ever, empty as the instance does. What was counted stays, but questions with filters end there. What is gone does not come back."},
 	}}
 }
 
 func (p sitePages) create(r *http.Request) (Outcome, error) {
-	s, err := p.sites.Create(r.Context(), r.PostForm.Get("name"), r.PostForm.Get("domain"), r.PostForm.Get("timezone"))
+	months, err := retentionIn(r)
+	if err != nil {
+		return Outcome{}, err
+	}
+	s, err := p.sites.CreateWith(r.Context(), r.PostForm.Get("name"), r.PostForm.Get("domain"), r.PostForm.Get("timezone"), months)
 	return Outcome{To: strings.TrimPrefix(sitePath(s.ID), DeskPath)}, err
 }
 
@@ -59,11 +64,16 @@ func (p sitePages) create(r *http.Request) (Outcome, error) {
 type sitePage struct {
 	Site   site.Site
 	Facts  []Fact
-	Form   siteFields
+	Form   Form
+	NewKey Form
 	Keys   Table
 	Script string
 	Stats  string
+	Delete Button
 }
+
+// forms implements formed.
+func (p sitePage) forms() []Form { return []Form{p.Form, p.NewKey} }
 
 // PageTitle names the site.
 func (p sitePage) PageTitle() string { return p.Site.Name + ": settings" }
@@ -98,10 +108,28 @@ func (p sitePages) show(r *http.Request) (any, error) {
 			Link{Text: k.Name, Href: sitePath(s.ID) + "/keys/" + k.ID.String()}, p.keyState(k), string(k.Scope), Code(k.Prefix), k.LastUsedAt, k.ExpiresAt, k.CreatedAt,
 		}}
 	}, func(k site.Key) any { return sitePosition{k.ID} })
+	kept, err := p.kept.Of(r.Context(), s.ID, s.RetentionMonths)
+	if err != nil {
+		return nil, err
+	}
+	own := sitePath(s.ID)
 	return sitePage{
-		Site: s, Form: siteForm("Save", nil, s), Keys: t, Stats: statsPath(s.ID), Script: p.base + "/stats.js",
-		Facts: []Fact{{"Site key", Code(s.Key)}, {"Created", s.CreatedAt}, {"Id", Code(s.ID.String())}},
+		Site: s, Form: siteForm(own+"/save", "Save", s), Keys: t, Stats: statsPath(s.ID), Script: p.base + "/stats.js",
+		Facts: append([]Fact{{"Site key", Code(s.Key)}, {"Created", s.CreatedAt}, {"Id", Code(s.ID.String())}}, keptFacts(kept)...),
+		NewKey: Form{Action: own + "/key", Button: "Make a key", Line: true, Fields: []Field{
+			{Name: "name", ID: "key-name", Label: "New key, used for", Required: true},
+			{Name: "scope", Label: "It may", Kind: "select", Options: []Option{{string(site.ScopeRead), "read statistics"}, {string(site.ScopeIngest), "report visits"}}},
+		}},
+		Delete: Button{Label: "Delete the site", Action: own + "/delete", Asks: true, Danger: true},
 	}, nil
+}
+
+func (p sitePages) remove(r *http.Request) (Outcome, error) {
+	id, err := idIn(r, "id", site.ErrNoSite)
+	if err == nil {
+		err = p.eraser.DeleteSite(r.Context(), id)
+	}
+	return Outcome{To: "/stats"}, err
 }
 
 func (p sitePages) keyState(k site.Key) Badge {
@@ -121,8 +149,12 @@ func (p sitePages) save(r *http.Request) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	months, err := retentionIn(r)
+	if err != nil {
+		return Outcome{}, err
+	}
 	name, domain, zone := r.PostForm.Get("name"), r.PostForm.Get("domain"), r.PostForm.Get("timezone")
-	_, err = p.sites.Update(r.Context(), id, site.Change{Name: &name, Domain: &domain, Timezone: &zone})
+	_, err = p.sites.Update(r.Context(), id, site.Change{Name: &name, Domain: &domain, Timezone: &zone, RetentionMonths: &months})
 	return Outcome{}, err
 }
 

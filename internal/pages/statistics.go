@@ -1,26 +1,25 @@
 package pages
 
 import (
+	"cmp"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
 // Statistics answers questions about a site's traffic.
 type Statistics interface {
 	Summary(ctx context.Context, q stats.Query) (stats.Summary, error)
-	Timeseries(ctx context.Context, q stats.Query, g stats.Granularity) (stats.Timeseries, error)
-	Breakdowns(ctx context.Context, q stats.Query, dimensions ...stats.Dimension) (map[stats.Dimension][]stats.Row, error)
+	Timeseries(ctx context.Context, q stats.Query, g calendar.Granularity) (stats.Timeseries, error)
+	Breakdowns(ctx context.Context, q stats.Query, dimensions ...stats.Dimension) (map[stats.Dimension]stats.List[stats.Row], error)
 	CustomEvents(ctx context.Context, q stats.Query, name string) (stats.CustomEvents, error)
 	Realtime(ctx context.Context, q stats.Query) (int64, error)
 }
@@ -29,7 +28,7 @@ type Statistics interface {
 type Sites interface {
 	List(ctx context.Context, before uuid.UUID, limit int) ([]site.Site, error)
 	Find(ctx context.Context, id uuid.UUID) (site.Site, error)
-	Create(ctx context.Context, name, domain, timezone string) (site.Site, error)
+	CreateWith(ctx context.Context, name, domain, timezone string, retentionMonths *int) (site.Site, error)
 	Update(ctx context.Context, id uuid.UUID, c site.Change) (site.Site, error)
 	ListKeysBefore(ctx context.Context, siteID, before uuid.UUID, limit int) ([]site.Key, error)
 	CreateKey(ctx context.Context, siteID uuid.UUID, name string, scope site.Scope) (site.Key, string, error)
@@ -37,22 +36,37 @@ type Sites interface {
 	RevokeKey(ctx context.Context, siteID, keyID uuid.UUID) (site.Key, error)
 }
 
+// SiteEraser deletes a site with its statistics; see api.SiteEraser.
+type SiteEraser interface {
+	DeleteSite(ctx context.Context, id uuid.UUID) error
+}
+
+// SiteRetention says what is kept of a site's single visits; own is the site's own
+// retention.
+type SiteRetention interface {
+	Of(ctx context.Context, siteID uuid.UUID, own *int) (stats.RawData, error)
+}
+
 // StatisticsPages are the pages of a site's traffic, of sites and of their keys. base is
 // the service's own URL, now the clock.
-func StatisticsPages(s Statistics, sites Sites, base string, now func() time.Time) Section {
-	p := statisticsPages{s, sites, base, now}
+func StatisticsPages(s Statistics, sites Sites, eraser SiteEraser, kept SiteRetention, base string, now func() time.Time) Section {
+	p := statisticsPages{s, sites, eraser, kept, base, now}
 	return Section{Label: "Statistics", Screens: append([]Screen{
 		{Path: "/stats", Title: "Statistics", View: "listed", Read: p.pick},
-		{Path: "/stats/{id}", View: "statistics", Live: true, Read: p.show},
+		{Path: "/stats/{id}", View: "statistics", Live: true, Every: 9 * time.Second, Read: p.show},
+		{Path: "/stats/{id}/rows", View: "labels", Read: p.showRows},
+		{Path: "/stats/{id}/realtime", Serve: p.realtime},
 		{Path: "/stats/{id}/csv", Serve: p.csv},
 	}, sitePages{p}.screens()...)}
 }
 
 type statisticsPages struct {
-	s     Statistics
-	sites Sites
-	base  string
-	now   func() time.Time
+	s      Statistics
+	sites  Sites
+	eraser SiteEraser
+	kept   SiteRetention
+	base   string
+	now    func() time.Time
 }
 
 type sitePosition struct {
@@ -78,16 +92,10 @@ func (p statisticsPages) pick(r *http.Request) (any, error) {
 			Link{Text: s.Name, Href: statsPath(s.ID), Detail: s.Domain}, s.Zone.String(), Code(s.Key), s.CreatedAt, Link{Text: "Settings and keys", Href: sitePath(s.ID)},
 		}}
 	}, func(s site.Site) any { return sitePosition{s.ID} })
-	return listed{Tabs: siteTabs("Sites"), Table: t}, nil
+	return listed{Tabs: siteTabs.at("Sites"), Table: t}, nil
 }
 
-func siteTabs(current string) []tab {
-	list := []tab{{Label: "Sites", Href: DeskPath + "/stats"}, {Label: "New site", Href: DeskPath + "/sites/new"}}
-	for i := range list {
-		list[i].Current = list[i].Label == current
-	}
-	return list
-}
+var siteTabs = tabs{{"Sites", DeskPath + "/stats"}, {"New site", DeskPath + "/sites/new"}}
 
 func statsPath(id uuid.UUID) string { return DeskPath + "/stats/" + id.String() }
 func sitePath(id uuid.UUID) string  { return DeskPath + "/sites/" + id.String() }
@@ -95,6 +103,7 @@ func sitePath(id uuid.UUID) string  { return DeskPath + "/sites/" + id.String() 
 // statisticsPage is a site's traffic.
 type statisticsPage struct {
 	Site     site.Site
+	Periods  []tab
 	Filter   Filter
 	Chosen   []chosen
 	Headline []headline
@@ -103,7 +112,19 @@ type statisticsPage struct {
 	Parts    []part
 	CSV      string
 	Settings string
+	// Empty leads to the same page with the rows of visits without a label, or without.
+	Empty Toggle
+	// Now is where Realtime is had alone, which is cheaper than the page.
+	Now string
+	// past says that nothing of now is in the range.
+	past bool
 }
+
+// settled implements settled.
+func (p statisticsPage) settled() bool { return p.past }
+
+// forms implements formed.
+func (p statisticsPage) forms() []Form { return p.Filter.forms() }
 
 // PageTitle is the site's name.
 func (p statisticsPage) PageTitle() string { return p.Site.Name }
@@ -122,7 +143,13 @@ type part struct {
 	Title string
 	Rows  []share
 	Empty string
+	// All is where all rows are. Total is how many there are.
+	All   string
+	Total int64
 }
+
+// Toggle is a link that shows more of a page, or less.
+type Toggle struct{ Label, Href string }
 
 // share is a label's part of the traffic, out of Most.
 type share struct {
@@ -130,14 +157,17 @@ type share struct {
 	Visitors, Most     int64
 }
 
-// breakdowns are the parts, in their order; filter is what a click narrows to.
-var breakdowns = []struct {
+// breakdown is one dimension's part; filter is what a click narrows to.
+type breakdown struct {
 	title     string
 	dimension stats.Dimension
 	filter    stats.Filter
-}{
+}
+
+// breakdowns are the parts, in their order.
+var breakdowns = []breakdown{
 	{"Pages", stats.ByPage, stats.FilterPath}, {"Sources", stats.BySource, stats.FilterSource}, {"Countries", stats.ByCountry, stats.FilterCountry},
-	{"Entry pages", stats.ByEntry, ""}, {"Exit pages", stats.ByExit, ""}, {"Devices", stats.ByDevice, stats.FilterDevice},
+	{"Entry pages", stats.ByEntry, stats.FilterEntry}, {"Exit pages", stats.ByExit, stats.FilterExit}, {"Devices", stats.ByDevice, stats.FilterDevice},
 	{"Browsers", stats.ByBrowser, stats.FilterBrowser}, {"Systems", stats.ByOS, stats.FilterOS}, {"Campaigns", stats.ByUTMCampaign, stats.FilterUTMCampaign},
 }
 
@@ -154,11 +184,12 @@ func (p statisticsPages) question(r *http.Request) (site.Site, stats.Query, erro
 	if err != nil {
 		return site.Site{}, stats.Query{}, err
 	}
-	q := stats.Query{SiteID: s.ID, Zone: s.Zone, Zones: s.Zones, Limit: topRows, Compare: true}
 	given := r.URL.Query()
-	q.From, q.To = p.rangeOf(given.Get("period"), s.Zone)
+	q := stats.Query{SiteID: s.ID, Zones: calendar.ZonesOf(s), Limit: topRows, Compare: given.Get("compare") != "none", Empty: given.Has("empty")}
 	if given.Get("from") != "" || given.Get("to") != "" {
 		q.From, q.To = given.Get("from"), given.Get("to")
+	} else {
+		q.Period = cmp.Or(calendar.Period(given.Get("period")), calendar.Last30Days)
 	}
 	for _, f := range stats.AllFilters() {
 		for _, v := range given["f."+string(f)] {
@@ -171,41 +202,54 @@ func (p statisticsPages) question(r *http.Request) (site.Site, stats.Query, erro
 	return s, q, nil
 }
 
-// rangeOf are the first and the last day of a period, in the site's zone.
-func (p statisticsPages) rangeOf(period string, zone *time.Location) (from, to string) {
-	today := p.now().In(zone)
-	first := today
-	switch period {
-	case "today":
-	case "7d":
-		first = today.AddDate(0, 0, -6)
-	case "12mo":
-		first = time.Date(today.Year(), today.Month()-11, 1, 0, 0, 0, 0, zone)
-	default:
-		first = today.AddDate(0, 0, -29)
-	}
-	return first.Format(time.DateOnly), today.Format(time.DateOnly)
-}
-
 func (p statisticsPages) show(r *http.Request) (any, error) {
 	s, q, err := p.question(r)
 	if err != nil {
 		return nil, err
 	}
-	view := statisticsPage{Site: s, CSV: address(statsPath(s.ID)+"/csv", r.URL.Query()), Settings: sitePath(s.ID)}
-	if err := p.fill(r, &view, q); err != nil {
-		return nil, err
+	view := statisticsPage{
+		Site: s, CSV: address(statsPath(s.ID)+"/csv", r.URL.Query()), Settings: sitePath(s.ID), Now: statsPath(s.ID) + "/realtime",
+		past: len(q.To) == len(time.DateOnly) && q.To < p.now().In(s.Zone).Format(time.DateOnly),
 	}
-	period := Field{Name: "period", Label: "Range", Kind: "select", Options: []Option{{"30d", "Last 30 days"}, {"today", "Today"}, {"7d", "Last 7 days"}, {"12mo", "12 months"}}}
 	by := Field{Name: "by", Label: "By", Kind: "select", Options: []Option{{"", "What fits"}, {"hour", "Hour"}, {"day", "Day"}, {"week", "Week"}, {"month", "Month"}}}
-	view.Filter = filterOf(r, period, by, Field{Name: "from", Label: "From", Kind: "date"}, Field{Name: "to", Label: "To", Kind: "date"})
+	compare := Field{Name: "compare", Label: "Compare with", Kind: "select", Options: []Option{{"", "Period before"}, {"none", "Nothing"}}}
+	view.Periods, view.Empty = periodTabs(r, q), emptyToggle(r)
+	view.Filter = filterOf(r, by, Field{Name: "from", Label: "From", Kind: "date"}, Field{Name: "to", Label: "To", Kind: "date"}, compare)
+	if q.Period != "" {
+		view.Filter.keep(r, "period")
+	}
+	view.Filter.keep(r, "empty")
+	view.Chosen = p.chosenOf(r, q)
+	for _, c := range view.Chosen {
+		view.Filter.Kept = append(view.Filter.Kept, Option{"f." + c.Name, c.Value})
+	}
+	return view, p.fill(r, &view, q)
+}
+
+// chosenOf are the filters that are on.
+func (p statisticsPages) chosenOf(r *http.Request, q stats.Query) []chosen {
+	var list []chosen
 	for _, f := range stats.AllFilters() {
 		for _, v := range q.Filters[f] {
-			view.Filter.Kept = append(view.Filter.Kept, Option{"f." + string(f), v})
-			view.Chosen = append(view.Chosen, chosen{string(f), v, without(r, "f."+string(f), v)})
+			list = append(list, chosen{string(f), v, without(r, "f."+string(f), v)})
 		}
 	}
-	return view, nil
+	return list
+}
+
+// realtime is how many visitors there are now, as text.
+func (p statisticsPages) realtime(w http.ResponseWriter, r *http.Request) error {
+	_, q, err := p.question(r)
+	if err != nil {
+		return err
+	}
+	n, err := p.s.Realtime(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte(grouped(n))) // the client is gone when this fails
+	return nil
 }
 
 // fill asks for the numbers.
@@ -215,11 +259,11 @@ func (p statisticsPages) fill(r *http.Request, view *statisticsPage, q stats.Que
 		return err
 	}
 	view.Headline = headlines(summary)
-	series, err := p.s.Timeseries(r.Context(), q, stats.Granularity(r.URL.Query().Get("by")))
+	series, err := p.s.Timeseries(r.Context(), q, calendar.Granularity(r.URL.Query().Get("by")))
 	if err != nil {
 		return err
 	}
-	view.Chart = trafficChart(series, q.Zone)
+	view.Chart = trafficChart(series)
 	if view.Realtime, err = p.s.Realtime(r.Context(), q); err != nil {
 		return err
 	}
@@ -232,23 +276,25 @@ func (p statisticsPages) fill(r *http.Request, view *statisticsPage, q stats.Que
 		return err
 	}
 	for _, b := range breakdowns {
-		part := part{Title: b.title, Empty: "Nothing in this range."}
-		for _, row := range found[b.dimension] {
-			share := share{Label: row.Label, Visitors: row.Visitors, Most: found[b.dimension][0].Visitors, Count: grouped(row.Visitors)}
+		list := found[b.dimension]
+		part := part{Title: b.title, Empty: "Nothing in this range.", Total: list.Total}
+		for _, row := range list.Rows {
+			share := share{Label: labelOf(b.dimension, row.Label, q.Empty), Visitors: row.Visitors, Most: list.Rows[0].Visitors, Count: grouped(row.Visitors)}
 			if b.filter != "" {
-				share.Href = added(r, "f."+string(b.filter), row.Label)
+				share.Href = added(r, "f."+string(b.filter), stats.Exactly(row.Label, q.Empty))
 			}
 			part.Rows = append(part.Rows, share)
 		}
+		part.All = allRows(r, string(b.dimension))
 		view.Parts = append(view.Parts, part)
 	}
 	events, err := p.s.CustomEvents(r.Context(), q, "")
 	if err != nil {
 		return err
 	}
-	own := part{Title: "Events", Empty: "No events of your own in this range."}
+	own := part{Title: "Events", Empty: "No events of your own in this range.", Total: events.Total, All: allRows(r, eventRows)}
 	for _, e := range events.Events {
-		own.Rows = append(own.Rows, share{Label: e.Name, Href: added(r, "f.event", e.Name), Visitors: e.Count, Most: events.Events[0].Count, Count: grouped(e.Count)})
+		own.Rows = append(own.Rows, share{Label: e.Name, Href: added(r, "f.event", stats.Exactly(e.Name, false)), Visitors: e.Count, Most: events.Events[0].Count, Count: grouped(e.Count)})
 	}
 	view.Parts = append(view.Parts, own)
 	return nil
@@ -271,6 +317,7 @@ func without(r *http.Request, name, value string) string {
 		}
 	}
 	q[name] = kept
+	q.Del("offset")
 	return address(r.URL.Path, q)
 }
 
@@ -295,60 +342,16 @@ func headlines(s stats.Summary) []headline {
 	return list
 }
 
-func trafficChart(s stats.Timeseries, zone *time.Location) Chart {
-	layout := map[stats.Granularity]string{stats.ByHour: "2 Jan 15:04", stats.ByMonth: "Jan 2006"}[s.Granularity]
+func trafficChart(s stats.Timeseries) Chart {
+	layout := map[calendar.Granularity]string{calendar.ByHour: "2 Jan 15:04", calendar.ByMonth: "Jan 2006"}[s.Granularity]
 	if layout == "" {
 		layout = "2 Jan 2006"
 	}
 	c := Chart{Title: "Visitors and pageviews by " + string(s.Granularity), Series: []Series{{Label: "Visitors", Tone: "main"}, {Label: "Pageviews", Tone: "quiet"}}}
 	for _, b := range s.Buckets {
-		c.At = append(c.At, b.Start.In(zone).Format(layout))
+		c.At = append(c.At, b.Start.Format(layout))
 		c.Series[0].Values = append(c.Series[0].Values, float64(b.Visitors))
 		c.Series[1].Values = append(c.Series[1].Values, float64(b.Pageviews))
 	}
 	return lineChart(c)
-}
-
-// csv is everything that the page shows, in rows.
-func (p statisticsPages) csv(w http.ResponseWriter, r *http.Request) error {
-	s, q, err := p.question(r)
-	if err != nil {
-		return err
-	}
-	q.Limit = 1000
-	dimensions := make([]stats.Dimension, len(breakdowns))
-	for i, b := range breakdowns {
-		dimensions[i] = b.dimension
-	}
-	found, err := p.s.Breakdowns(r.Context(), q, dimensions...)
-	if err != nil {
-		return err
-	}
-	series, err := p.s.Timeseries(r.Context(), q, stats.Granularity(r.URL.Query().Get("by")))
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	w.Header().Set("Content-Disposition", `attachment; filename="`+url.PathEscape(s.Domain)+`.csv"`)
-	out := csv.NewWriter(w)
-	out.UseCRLF = true
-	_ = out.Write([]string{"by", "label", "visitors", "pageviews"})
-	for _, b := range series.Buckets {
-		_ = out.Write([]string{string(series.Granularity), b.Start.In(s.Zone).Format(time.RFC3339), strconv.FormatInt(b.Visitors, 10), strconv.FormatInt(b.Pageviews, 10)})
-	}
-	for _, b := range breakdowns {
-		for _, row := range found[b.dimension] {
-			_ = out.Write([]string{string(b.dimension), plain(row.Label), strconv.FormatInt(row.Visitors, 10), strconv.FormatInt(row.Pageviews, 10)})
-		}
-	}
-	out.Flush() // the client is gone when this fails
-	return nil
-}
-
-// plain keeps a spreadsheet from reading a label as a formula.
-func plain(label string) string {
-	if label != "" && strings.ContainsAny(label[:1], "=+-@\t\r") {
-		return "'" + label
-	}
-	return label
 }

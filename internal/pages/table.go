@@ -1,6 +1,10 @@
 package pages
 
 import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,6 +33,34 @@ type Table struct {
 // HasButtons reports whether something can be done with a row.
 func (t Table) HasButtons() bool {
 	return slices.ContainsFunc(t.Rows, func(r Row) bool { return len(r.Buttons) > 0 })
+}
+
+// RowIDs names the rows that lead somewhere or can be acted on, "" for others. A page
+// that renews itself tells by it which row is which: whoever is about to follow a link
+// is not to find another there because a row came above it.
+func (t Table) RowIDs() []string {
+	ids, taken := make([]string, len(t.Rows)), map[string]bool{}
+	for i, r := range t.Rows {
+		about := fnv.New64a()
+		_, _ = io.WriteString(about, t.Caption)
+		known := false
+		for _, c := range r.Cells {
+			if l, ok := c.(Link); ok {
+				_, _ = io.WriteString(about, "\x00"+l.Href)
+				known = true
+			}
+		}
+		for _, b := range r.Buttons {
+			for _, name := range slices.Sorted(maps.Keys(b.Values)) {
+				_, _ = io.WriteString(about, "\x00"+b.Values[name])
+				known = true
+			}
+		}
+		if id := fmt.Sprintf("row-%x", about.Sum64()); known && !taken[id] {
+			ids[i], taken[id] = id, true
+		}
+	}
+	return ids
 }
 
 // Column is a column's head.
@@ -65,6 +97,9 @@ type Link struct {
 	Detail string
 }
 
+// Named is a cell with a name, and what stands below it in a quieter voice.
+type Named struct{ Text, Detail string }
+
 // Badge is a state in a word. Tone is good, bad, wait or quiet.
 type Badge struct{ Text, Tone string }
 
@@ -73,6 +108,10 @@ type Code string
 
 // Size is a number of bytes.
 type Size int64
+
+// Picture is a small image below DeskPath, and what there is to be said of it to who
+// can't see it.
+type Picture struct{ Src, Text string }
 
 // Button posts a form.
 type Button struct {
@@ -125,6 +164,11 @@ func with(r *http.Request, name, value string) string {
 		q.Set(name, value)
 	}
 	return address(r.URL.Path, q)
+}
+
+// before is the position in a list whose numbers fall.
+type before struct {
+	Before int64 `json:"b"`
 }
 
 // cursor is where a list goes on.

@@ -27,12 +27,12 @@ type Users interface {
 	EndAllOf(ctx context.Context, id int64) error
 }
 
-// UserPages are the pages of accounts. now is the clock.
-func UserPages(s Users, now func() time.Time) Section {
+// UserPages are the pages of people's accounts and of service accounts. now is the clock.
+func UserPages(s Users, bots ServiceAccounts, now func() time.Time) Section {
 	p := userPages{s, now}
-	return Section{Label: "Users", Screens: []Screen{
+	return Section{Label: "Users", Screens: append([]Screen{
 		{Path: "/users", Title: "Users", View: "listed", Read: p.list},
-		{Path: "/users/invite", Title: "Invite somebody", View: "invite", Read: func(*http.Request) (any, error) { return invitation(), nil }, Acts: []Act{
+		{Path: "/users/invite", Title: "Invite somebody", View: "form", Read: func(*http.Request) (any, error) { return invitation(), nil }, Acts: []Act{
 			{Name: "send", Operation: "create-user", Done: "The invitation is on its way.", Do: p.invite},
 		}},
 		{Path: "/users/{id}", View: "user", Read: p.show, Acts: []Act{
@@ -43,13 +43,13 @@ func UserPages(s Users, now func() time.Time) Section {
 				Detail: "Its sessions end and its API tokens stop working. What it wrote stays, and you can activate it again.",
 			}},
 			{Name: "end-session", Operation: "end-session", Done: "The session has ended.", Do: p.endSession},
-			{Name: "revoke-token", Operation: "revoke-api-token", Done: "The token no longer works.", Do: p.endToken},
+			{Name: "revoke-token", Operation: "revoke-api-token", Done: "The token no longer works.", Do: p.endToken, Ask: revokeQuestion()},
 			{Name: "end-all", Operation: "end-all-sessions", Done: "All its sessions and API tokens have ended.", Do: p.endAll, Ask: &Question{
 				Title: "End all sessions and tokens?", Button: "End them all",
 				Detail: "Whoever uses this account, and every program with a token of it, has to sign in again. Its password stays as it is.",
 			}},
 		}},
-	}}
+	}, servicePages{bots, now}.screens()...)}
 }
 
 type userPages struct {
@@ -57,18 +57,17 @@ type userPages struct {
 	now func() time.Time
 }
 
-func userTabs(current string) []tab {
-	list := []tab{{Label: "Accounts", Href: DeskPath + "/users"}, {Label: "Invite", Href: DeskPath + "/users/invite"}}
-	for i := range list {
-		list[i].Current = list[i].Label == current
-	}
-	return list
-}
+var userTabs = tabs{{"Accounts", DeskPath + "/users"}, {"Invite", DeskPath + "/users/invite"}, {"Service accounts", DeskPath + servicesPath}}
 
 func userPath(id int64) string { return DeskPath + "/users/" + strconv.FormatInt(id, 10) }
 
 func (p userPages) list(r *http.Request) (any, error) {
 	q := r.URL.Query()
+	view := listed{
+		Tabs:   userTabs.at("Accounts"),
+		Filter: filterOf(r, Field{Name: "q", Label: "Name or e-mail", Kind: "search"}, choice("role", "Role", "ADMIN", "EDITOR", "USER"), choice("active", "Active", "yes", "no")),
+	}
+	view.Filter.keep(r, "sort")
 	f := account.Filter{Request: page.Request{Query: q.Get("q"), Sort: q.Get("sort"), Limit: pageRows}, Role: identity.Role(q.Get("role"))}
 	if q.Get("active") != "" {
 		f.Active = new(q.Get("active") == "yes")
@@ -76,12 +75,12 @@ func (p userPages) list(r *http.Request) (any, error) {
 	if q.Has("cursor") {
 		f.After = new(page.Position)
 		if err := continued(r, f.After); err != nil {
-			return nil, err
+			return view, err
 		}
 	}
 	found, err := p.s.List(r.Context(), f)
 	if err != nil {
-		return nil, err
+		return view, err
 	}
 	sort := f.Sort
 	if sort == "" {
@@ -89,7 +88,7 @@ func (p userPages) list(r *http.Request) (any, error) {
 	}
 	t := Table{
 		Caption: "Accounts", Empty: Empty{Title: "No accounts", Detail: "No account has these properties.", Label: "Invite somebody", Href: DeskPath + "/users/invite"},
-		Columns: []Column{{Label: "Name"}, sortable(r, "E-mail", "email", sort), {Label: "Role"}, {Label: "State"}, sortable(r, "Created", "created_at", sort)},
+		Columns: []Column{sortable(r, "Name", "last_name", sort), sortable(r, "E-mail", "email", sort), {Label: "Role"}, {Label: "State"}, sortable(r, "Created", "created_at", sort)},
 	}
 	rows(&t, r, found.Rows, func(u account.User) Row {
 		return Row{Cells: []any{Link{Text: u.FirstName + " " + u.LastName, Href: userPath(u.ID)}, u.Email, string(u.Role), userState(u), u.CreatedAt}}
@@ -97,10 +96,8 @@ func (p userPages) list(r *http.Request) (any, error) {
 	if found.Next != nil {
 		t.Next = with(r, "cursor", page.Encode(found.Next))
 	}
-	return listed{
-		Tabs: userTabs("Accounts"), Table: t,
-		Filter: filterOf(r, Field{Name: "q", Label: "Name or e-mail", Kind: "search"}, choice("role", "Role", "ADMIN", "EDITOR", "USER"), choice("active", "Active", "yes", "no")),
-	}, nil
+	view.Table = t
+	return view, nil
 }
 
 func userState(u account.User) []any {
@@ -117,7 +114,7 @@ func userState(u account.User) []any {
 type userPage struct {
 	User     account.User
 	Facts    []Fact
-	Role     Field
+	Role     Form
 	Buttons  []Button
 	Sessions Table
 	Tokens   Table
@@ -125,6 +122,9 @@ type userPage struct {
 
 // PageTitle is the person's name.
 func (p userPage) PageTitle() string { return p.User.FirstName + " " + p.User.LastName }
+
+// forms implements formed.
+func (p userPage) forms() []Form { return []Form{p.Role} }
 
 // shownOfEach is how many sessions and tokens of an account its page shows.
 const shownOfEach = 100
@@ -148,10 +148,11 @@ func (p userPages) show(r *http.Request) (any, error) {
 	}
 	at := userPath(id)
 	view := userPage{
-		User: u, Sessions: p.sessionTable(at, sessions), Tokens: p.tokenTable(at, tokens),
+		User: u, Sessions: p.sessionTable(at, sessions), Tokens: tokenTable(tokens, p.now(), func(k account.APIToken) []Button { return []Button{revokeButton(at, k)} }),
 		Facts: []Fact{{"E-mail", u.Email}, {"State", userState(u)}, {"Role", string(u.Role)}, {"Created", u.CreatedAt}, {"Changed", u.UpdatedAt}, {"Number", u.ID},
-			{"What it did", Link{Text: "in the audit log", Href: DeskPath + "/audit?actor_type=user&" + query("actor_id", strconv.FormatInt(id, 10))}}},
-		Role: Field{Name: "role", Label: "Role", Kind: "select", Value: string(u.Role), Options: []Option{{"USER", "USER"}, {"EDITOR", "EDITOR"}, {"ADMIN", "ADMIN"}}},
+			{"What it did", Link{Text: "in the audit log", Href: DeskPath + "/audit?actor_type=user&" + query("actor_id", strconv.FormatInt(id, 10))}},
+			{"Its files", Link{Text: "in the list", Href: filesOf(id)}}, {"AI budget", Link{Text: "what it used", Href: aiPath(id)}}},
+		Role: Form{Action: at + "/save", Button: "Save the role", Line: true, Fields: []Field{roleField(u.Role)}},
 	}
 	if len(sessions)+len(tokens) > 0 {
 		view.Buttons = append(view.Buttons, Button{Label: "End all sessions and tokens", Action: at + "/end-all", Asks: true})
@@ -177,31 +178,6 @@ func (p userPages) sessionTable(at string, list []account.Session) Table {
 		t.Rows = append(t.Rows, Row{
 			Cells:   []any{from, s.UserAgent, strings.Join(s.Methods, ", "), s.CreatedAt, s.LastUsedAt, s.ExpiresAt},
 			Buttons: []Button{{Label: "End", Action: at + "/end-session", Values: map[string]string{"session": s.ID.String()}}},
-		})
-	}
-	return t
-}
-
-func (p userPages) tokenTable(at string, list []account.APIToken) Table {
-	t := Table{
-		Caption: "API tokens, newest first", Empty: Empty{Title: "No API tokens"},
-		Columns: []Column{{Label: "Token"}, {Label: "State"}, {Label: "Scopes"}, {Label: "Used"}, {Label: "From"}, {Label: "Expires"}, {Label: "Created"}},
-	}
-	for _, k := range list {
-		state := Badge{"works", "good"}
-		switch {
-		case k.ExpiresAt != nil && !p.now().Before(*k.ExpiresAt):
-			state = Badge{"expired", "quiet"}
-		case k.ReplacedAt != nil:
-			state = Badge{"replaced", "wait"}
-		}
-		scopes := make([]string, len(k.Scopes))
-		for i, s := range k.Scopes {
-			scopes[i] = string(s)
-		}
-		t.Rows = append(t.Rows, Row{
-			Cells:   []any{Link{Text: k.Name, Href: at, Detail: k.Prefix + "..."}, state, strings.Join(scopes, ", "), k.LastUsedAt, k.LastAddress, k.ExpiresAt, k.CreatedAt},
-			Buttons: []Button{{Label: "Revoke", Action: at + "/revoke-token", Values: map[string]string{"token": strconv.FormatInt(k.ID, 10)}}},
 		})
 	}
 	return t
@@ -258,18 +234,26 @@ func (p userPages) endAll(r *http.Request) (Outcome, error) {
 	return Outcome{}, err
 }
 
-// inviteForm are the fields of an invitation.
-type inviteForm struct {
-	Tabs   []tab
-	Fields []Field
+// formPage is a page with a form.
+type formPage struct {
+	Tabs []tab
+	Form Form
 }
 
-func invitation() inviteForm {
-	return inviteForm{Tabs: userTabs("Invite"), Fields: []Field{
+// forms implements formed.
+func (p formPage) forms() []Form { return []Form{p.Form} }
+
+func invitation() formPage {
+	return formPage{Tabs: userTabs.at("Invite"), Form: Form{Action: DeskPath + "/users/invite/send", Button: "Send the invitation", Fields: []Field{
 		{Name: "first_name", Label: "Given name", Required: true}, {Name: "last_name", Label: "Family name", Required: true},
 		{Name: "email", Label: "E-mail address", Kind: "email", Required: true, Hint: "A link to choose a password is mailed there; it works for seven days."},
-		{Name: "role", Label: "Role", Kind: "select", Options: []Option{{"USER", "USER"}, {"EDITOR", "EDITOR"}, {"ADMIN", "ADMIN"}}},
-	}}
+		roleField(identity.User),
+	}}}
+}
+
+// roleField is a select of roles.
+func roleField(of identity.Role) Field {
+	return Field{Name: "role", Label: "Role", Kind: "select", Value: string(of), Options: []Option{{"USER", "USER"}, {"EDITOR", "EDITOR"}, {"ADMIN", "ADMIN"}}}
 }
 
 func (p userPages) invite(r *http.Request) (Outcome, error) {

@@ -18,16 +18,18 @@ import (
 type Visits interface {
 	OpenVisit(ctx context.Context, email, password string) (account.Visit, error)
 	OpenVisitWithCode(ctx context.Context, challenge, code string) (account.Visit, error)
+	StartVisit(ctx context.Context, provider, browser, to string) (account.OAuthStarted, error)
+	FinishVisit(ctx context.Context, code, browser string) (account.Visit, error)
 	AuthenticateVisit(ctx context.Context, secret string, looking bool) (identity.Principal, account.User, error)
 	SignOut(ctx context.Context) error
 }
 
 func (d *desk) signIn() []Endpoint {
-	return []Endpoint{
+	return append([]Endpoint{
 		{http.MethodGet, DeskPath + "/sign-in", http.HandlerFunc(d.signInPage)},
 		{http.MethodPost, DeskPath + "/sign-in", http.HandlerFunc(d.takeSignIn)},
 		{http.MethodPost, DeskPath + "/sign-out", d.admitAnybody(d.signOut)},
-	}
+	}, d.outward()...)
 }
 
 // signInForm is what the page of the sign-in shows.
@@ -37,19 +39,45 @@ type signInForm struct {
 	Challenge string
 	Next      string
 	Problem   string
+	// Providers lead to the other ways to sign in.
+	Providers []Link
 }
 
-func (d *desk) signInPage(w http.ResponseWriter, r *http.Request) {
-	d.render(w, http.StatusOK, "sign-in", d.view(r, Section{}, "Sign in", signInForm{Next: nextOf(r.URL.Query().Get("next"))}))
+// form is an empty form that leads to next.
+func (d *desk) form(next string) signInForm {
+	next = nextOf(next)
+	return signInForm{Next: next, Providers: d.ways(next)}
 }
+
+// signInPage shows the form, and says at once if nobody can sign in.
+func (d *desk) signInPage(w http.ResponseWriter, r *http.Request) {
+	form := d.form(r.URL.Query().Get("next"))
+	if err := d.ready.check(r.Context()); err != nil {
+		status, problem := failed(w, r, err)
+		form.Problem = problem + " Nobody can sign in until then."
+		d.showSignIn(w, r, status, "Sign in", form)
+		return
+	}
+	d.showSignIn(w, r, http.StatusOK, "Sign in", form)
+}
+
+func (d *desk) showSignIn(w http.ResponseWriter, r *http.Request, status int, title string, form signInForm) {
+	d.render(w, status, "sign-in", d.view(r, Section{}, title, form))
+}
+
+// maxNext bounds an address that is remembered over a sign-in.
+const maxNext = 1000
 
 // nextOf is where to go after the sign-in: a page of the desk, and never another host.
 func nextOf(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || u.User != nil {
+	if err != nil || len(next) > maxNext || u.Scheme != "" || u.Host != "" || u.Opaque != "" || u.User != nil {
 		return DeskPath
 	}
 	if u.Path != DeskPath && !strings.HasPrefix(u.Path, DeskPath+"/") || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "..") || strings.Contains(next, "\\") {
+		return DeskPath
+	}
+	if strings.HasPrefix(u.Path, DeskPath+"/sign-") { // would ask for it again
 		return DeskPath
 	}
 	return u.RequestURI()
@@ -62,21 +90,30 @@ func (d *desk) takeSignIn(w http.ResponseWriter, r *http.Request) {
 		d.fail(w, r, errCrossed.Because(err))
 		return
 	}
-	if err := readBody(w, r); err != nil {
+	if err := readDeskForm(w, r); err != nil {
 		d.fail(w, r, err)
 		return
 	}
-	form := signInForm{Email: r.PostForm.Get("email"), Challenge: r.PostForm.Get("challenge"), Next: nextOf(r.PostForm.Get("next"))}
+	form := d.form(r.PostForm.Get("next"))
+	form.Email, form.Challenge = r.PostForm.Get("email"), r.PostForm.Get("challenge")
+	ctx, done := within(r.Context())
+	defer done()
 	var visit account.Visit
 	if form.Challenge == "" {
-		visit, err = d.o.Visits.OpenVisit(doing(r.Context(), "login"), form.Email, r.PostForm.Get("password"))
+		visit, err = d.o.Visits.OpenVisit(doing(ctx, "login"), form.Email, r.PostForm.Get("password"))
 	} else {
-		visit, err = d.o.Visits.OpenVisitWithCode(doing(r.Context(), "verify-2fa"), form.Challenge, strings.TrimSpace(r.PostForm.Get("code")))
+		visit, err = d.o.Visits.OpenVisitWithCode(doing(ctx, "verify-two-factor"), form.Challenge, strings.TrimSpace(r.PostForm.Get("code")))
 	}
+	d.enter(w, r, form, visit, err)
+}
+
+// enter goes on after the first or the second factor: to the second, to where the visitor
+// was going, or back.
+func (d *desk) enter(w http.ResponseWriter, r *http.Request, form signInForm, visit account.Visit, err error) {
 	switch {
 	case err == nil && visit.Challenge != "":
 		form.Challenge = visit.Challenge
-		d.render(w, http.StatusOK, "sign-in", d.view(r, Section{}, "Enter your code", form))
+		d.showSignIn(w, r, http.StatusOK, "Enter your code", form)
 	case err == nil:
 		d.keep(w, visit)
 		http.Redirect(w, r, form.Next, http.StatusSeeOther)
@@ -90,21 +127,26 @@ func (d *desk) refuseSignIn(w http.ResponseWriter, r *http.Request, form signInF
 	if fault.KindOf(err) == fault.Unauthenticated && !errors.Is(err, account.ErrTOTPInvalid) {
 		form.Challenge = "" // begin again
 	}
-	if errors.Is(err, account.ErrInactive) {
+	if errors.Is(err, account.ErrInactive) && !errors.Is(err, account.ErrOutsider) {
 		err = account.ErrInvalidCredentials.Because(err)
 	}
 	status, problem := failed(w, r, err)
 	form.Problem = problem
 	title := "Sign in"
-	if errors.Is(err, throttle.ErrLimited) {
+	switch {
+	case errors.Is(err, throttle.ErrLimited):
 		title = "Too many tries"
+	case form.Challenge != "":
+		title = "Enter your code"
 	}
-	d.render(w, status, "sign-in", d.view(r, Section{}, title, form))
+	d.showSignIn(w, r, status, title, form)
 }
 
 // signOut ends the session, whoever's it is.
 func (d *desk) signOut(w http.ResponseWriter, r *http.Request) {
-	err := d.o.Visits.SignOut(doing(r.Context(), "logout"))
+	ctx, done := within(r.Context())
+	defer done()
+	err := d.o.Visits.SignOut(doing(ctx, "logout"))
 	if err != nil && !errors.Is(err, account.ErrNoSession) {
 		d.fail(w, r, err)
 		return
@@ -120,7 +162,7 @@ func (d *desk) admitAnybody(next http.HandlerFunc) http.Handler {
 			d.fail(w, r, errCrossed.Because(err))
 			return
 		}
-		p, _, err := d.o.Visits.AuthenticateVisit(r.Context(), d.cookieOf(r), true)
+		p, _, err := d.authenticate(r, true)
 		if errors.Is(err, account.ErrSessionRevoked) {
 			d.forget(w)
 			http.Redirect(w, r, DeskPath+"/sign-in", http.StatusSeeOther)

@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
-	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/webhook"
 )
 
@@ -22,24 +22,34 @@ type Webhooks interface {
 	Replay(ctx context.Context, id uuid.UUID, force bool) (webhook.Record, error)
 	StartBulk(ctx context.Context, f webhook.Filter, force bool) (webhook.Bulk, error)
 	Bulk(ctx context.Context, id uuid.UUID) (webhook.Bulk, error)
+	Bulks(ctx context.Context, after *uuid.UUID, limit int) ([]webhook.Bulk, error)
 	CancelBulk(ctx context.Context, id uuid.UUID) (webhook.Bulk, error)
 	ProviderStates(ctx context.Context, after string, limit int) ([]webhook.ProviderState, error)
 	ListRejected(ctx context.Context, f webhook.RejectedFilter, after *uuid.UUID, limit int) ([]webhook.Rejected, error)
+	Targets(ctx context.Context) ([]webhook.TargetState, error)
+	PauseTarget(ctx context.Context, provider, name string) (webhook.TargetState, error)
+	ResumeTarget(ctx context.Context, provider, name string) (webhook.TargetState, error)
 }
 
-// WebhookPages are the pages of deliveries, replays, providers and refused deliveries.
+// WebhookPages are the pages of deliveries, replays, targets, providers and refused
+// deliveries.
 func WebhookPages(s Webhooks) Section {
 	p := webhookPages{s}
 	replayed := "The event is handled again."
-	return Section{Label: "Webhooks", Screens: []Screen{
+	return Section{Label: "Webhooks", Screens: append([]Screen{
 		{Path: "/webhooks", Title: "Webhooks", View: "webhooks", Live: true, Read: p.list, Acts: []Act{
-			{Name: "replay", Operation: "create-webhook-replay", Done: "The replay has begun.", Do: p.startBulk, Ask: &Question{
+			{Name: "replay", Operation: "create-webhook-replay", Done: "The replay has begun.", Do: p.startBulk(false), Ask: &Question{
 				Title: "Replay all of these?", Button: "Replay them",
 				Detail: "Every delivery that the filter matches and that has failed, or waits, is handled again by its handler or target. You see the progress, and can stop it.",
+			}},
+			{Name: "force", Operation: "create-webhook-replay", Done: "The replay has begun.", Do: p.startBulk(true), Ask: &Question{
+				Title: "Handle all of these once more?", Button: "Handle them again",
+				Detail: "Every delivery that the filter matches is handled again, those that were processed too: whatever their handler does, such as a payment booked, happens once more. You see the progress, and can stop it.",
 			}},
 		}},
 		{Path: "/webhooks/providers", Title: "Providers", View: "listed", Live: true, Read: p.providers},
 		{Path: "/webhooks/rejected", Title: "Refused deliveries", View: "listed", Live: true, Read: p.rejected},
+		{Path: "/webhooks/replays", Title: "Bulk replays", View: "listed", Live: true, Read: p.bulks},
 		{Path: "/webhooks/replays/{id}", Title: "Bulk replay", View: "replay", Live: true, Read: p.bulk, Acts: []Act{
 			{Name: "cancel", Operation: "cancel-webhook-replay", Done: "The replay ends; what it has replayed stays so.", Do: p.cancelBulk},
 		}},
@@ -51,22 +61,16 @@ func WebhookPages(s Webhooks) Section {
 				Detail: "It was processed already: whatever its handler does, such as a payment booked, happens once more.",
 			}},
 		}},
-	}}
+	}, p.targetScreens()...)}
 }
 
 type webhookPages struct{ s Webhooks }
 
-func webhookTabs(current string) []tab {
-	list := []tab{{Label: "Deliveries", Href: DeskPath + "/webhooks"}, {Label: "Providers", Href: DeskPath + "/webhooks/providers"}, {Label: "Refused", Href: DeskPath + "/webhooks/rejected"}}
-	for i := range list {
-		list[i].Current = list[i].Label == current
-	}
-	return list
-}
+var webhookTabs = tabs{{"Deliveries", DeskPath + "/webhooks"}, {"Targets", DeskPath + "/webhooks/targets"}, {"Providers", DeskPath + "/webhooks/providers"}, {"Refused", DeskPath + "/webhooks/rejected"}, {"Bulk replays", DeskPath + "/webhooks/replays"}}
 
 type webhookList struct {
 	listed
-	Replay Button
+	Replay []Button
 }
 
 type webhookPosition struct {
@@ -76,32 +80,31 @@ type webhookPosition struct {
 
 // webhookFilter reads what narrows the list.
 func webhookFilter(get func(string) string) (webhook.Filter, error) {
-	f := webhook.Filter{Provider: get("provider"), EventType: get("event_type"), ExternalID: get("external_id"), Status: webhook.Status(get("status"))}
-	details := map[string]string{}
-	for name, to := range map[string]*time.Time{"from": &f.From, "to": &f.To} {
-		if get(name) == "" {
-			continue
-		}
-		at, err := time.Parse("2006-01-02T15:04", get(name))
-		if err != nil {
-			details[name] = "Must be a day and a time in UTC, such as 2026-01-02T15:04."
-		}
-		*to = at
+	f := webhook.Filter{
+		Provider: get("provider"), EventType: get("event_type"), ExternalID: get("external_id"), Status: webhook.Status(get("status")),
+		Target: get("target"), Error: get("error"), Repeated: get("repeated") == "true", Unhandled: get("handled") == "false",
 	}
-	if len(details) > 0 {
-		return f, fault.Validation(details)
-	}
-	return f, nil
+	var err error
+	f.From, f.To, err = between(get)
+	return f, err
 }
 
 func (p webhookPages) list(r *http.Request) (any, error) {
+	view := webhookList{listed: listed{
+		Tabs: webhookTabs.at("Deliveries"),
+		Filter: filterOf(r, choice("status", "State", "pending", "processed", "failed"), Field{Name: "provider", Label: "Provider"}, Field{Name: "event_type", Label: "Type"},
+			Field{Name: "external_id", Label: "External id"}, Field{Name: "target", Label: "Target"}, Field{Name: "error", Label: "Error begins with"},
+			Field{Name: "repeated", Label: "Body", Kind: "select", Options: []Option{{"", "Any"}, {"true", "Came before"}}},
+			Field{Name: "handled", Label: "Handler", Kind: "select", Options: []Option{{"", "Any"}, {"false", "There was none"}}},
+			Field{Name: "from", Label: "From (UTC)", Kind: "datetime-local"}, Field{Name: "to", Label: "Before (UTC)", Kind: "datetime-local"}),
+	}}
 	var at webhookPosition
 	if err := continued(r, &at); err != nil {
-		return nil, err
+		return view, err
 	}
 	f, err := webhookFilter(r.URL.Query().Get)
 	if err != nil {
-		return nil, err
+		return view, err
 	}
 	var after *webhook.Position
 	if !at.At.IsZero() {
@@ -109,7 +112,7 @@ func (p webhookPages) list(r *http.Request) (any, error) {
 	}
 	list, err := p.s.List(r.Context(), f, after, pageRows+1)
 	if err != nil {
-		return nil, err
+		return view, err
 	}
 	t := Table{
 		Caption: "Deliveries, newest first",
@@ -132,14 +135,14 @@ func (p webhookPages) list(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	q.Del("cursor")
 	q.Del("said")
-	return webhookList{
-		listed: listed{
-			Tabs: webhookTabs("Deliveries"), Table: t,
-			Filter: filterOf(r, choice("status", "State", "pending", "processed", "failed", "skipped"), Field{Name: "provider", Label: "Provider"}, Field{Name: "event_type", Label: "Type"},
-				Field{Name: "external_id", Label: "External id"}, Field{Name: "from", Label: "From (UTC)", Kind: "datetime-local"}, Field{Name: "to", Label: "Before (UTC)", Kind: "datetime-local"}),
-		},
-		Replay: Button{Label: "Replay all of these", Action: address(DeskPath+"/webhooks/replay", q), Asks: true},
-	}, nil
+	view.Table = t
+	if len(t.Rows) > 0 && view.Filter.Clear != "" {
+		view.Replay = []Button{
+			{Label: "Replay all of these", Action: address(DeskPath+"/webhooks/replay", q), Asks: true},
+			{Label: "Replay those processed too", Action: address(DeskPath+"/webhooks/force", q), Asks: true, Danger: true},
+		}
+	}
+	return view, nil
 }
 
 func webhookBadge(s webhook.Status) Badge {
@@ -157,6 +160,7 @@ type webhookPage struct {
 	Pretty   string
 	Raw      string // "" where it is the same
 	Headers  []Fact
+	Targets  *Table // nil without any
 	Attempts Table
 	Buttons  []Button
 }
@@ -204,10 +208,13 @@ func (p webhookPages) show(r *http.Request) (any, error) {
 	for name, values := range sorted(d.Header) {
 		view.Headers = append(view.Headers, Fact{name, Code(strings.Join(values, ", "))})
 	}
-	view.Attempts = attemptTable(d.Attempts)
-	if d.Status == webhook.Processed {
+	view.Attempts, view.Targets = attemptTable(d.Attempts), targetTable(d.Provider, d.Targets)
+	switch d.Status {
+	case webhook.Processed:
 		view.Buttons = []Button{{Label: "Handle once more", Action: at + "/force", Asks: true}}
-	} else {
+	case webhook.Pending:
+		view.Buttons = []Button{{Label: "Try now", Action: at + "/replay"}}
+	default:
 		view.Buttons = []Button{{Label: "Replay", Action: at + "/replay"}}
 	}
 	return view, nil
@@ -218,9 +225,17 @@ func attemptTable(list []webhook.Attempt) Table {
 		Caption: "Attempts, oldest first", Columns: []Column{{Label: "Attempt", Number: true}, {Label: "Began"}, {Label: "Outcome"}, {Label: "Took", Number: true}, {Label: "Error", Wide: true}},
 		Empty: Empty{Title: "No attempts", Detail: "No handler or target is registered for this event, so it is only kept."},
 	}
+	targets := slices.ContainsFunc(list, func(a webhook.Attempt) bool { return a.Target != "" })
+	if targets {
+		t.Columns = slices.Insert(t.Columns, 1, Column{Label: "Target"})
+	}
 	for _, a := range list {
 		tone := map[string]string{"processed": "good", "failed": "bad", "running": "wait"}[string(a.Outcome)]
-		t.Rows = append(t.Rows, Row{Cells: []any{int64(a.Number), a.At, Badge{string(a.Outcome), tone}, wait(a.Duration), a.Error}})
+		cells := []any{int64(a.Number), a.At, Badge{string(a.Outcome), tone}, wait(a.Duration), a.Error}
+		if targets {
+			cells = slices.Insert(cells, 1, any(a.Target))
+		}
+		t.Rows = append(t.Rows, Row{Cells: cells})
 	}
 	return t
 }
@@ -235,40 +250,15 @@ func (p webhookPages) replay(force bool) func(r *http.Request) (Outcome, error) 
 	}
 }
 
-func (p webhookPages) startBulk(r *http.Request) (Outcome, error) {
-	f, err := webhookFilter(r.PostForm.Get)
-	if err != nil {
-		return Outcome{}, err
+func (p webhookPages) startBulk(force bool) func(r *http.Request) (Outcome, error) {
+	return func(r *http.Request) (Outcome, error) {
+		f, err := webhookFilter(r.PostForm.Get)
+		if err != nil {
+			return Outcome{}, err
+		}
+		b, err := p.s.StartBulk(r.Context(), f, force)
+		return Outcome{To: "/webhooks/replays/" + b.ID.String()}, err
 	}
-	b, err := p.s.StartBulk(r.Context(), f, false)
-	return Outcome{To: "/webhooks/replays/" + b.ID.String()}, err
-}
-
-// replayPage is the progress of a bulk replay.
-type replayPage struct {
-	Bulk    webhook.Bulk
-	Facts   []Fact
-	Buttons []Button
-}
-
-func (p webhookPages) bulk(r *http.Request) (any, error) {
-	id, err := idIn(r, "id", webhook.ErrBulk)
-	if err != nil {
-		return nil, err
-	}
-	b, err := p.s.Bulk(r.Context(), id)
-	if err != nil {
-		return nil, err
-	}
-	view := replayPage{Bulk: b, Facts: []Fact{
-		{"State", Badge{string(b.Status), map[webhook.BulkStatus]string{webhook.BulkRunning: "wait", webhook.BulkFinished: "good"}[b.Status]}},
-		{"Replayed", strconv.FormatInt(b.Replayed, 10) + " of " + strconv.FormatInt(b.Matched, 10)},
-		{"Processed now", b.Processed}, {"Failed now", b.Failed}, {"Waiting now", b.Pending}, {"Begun", b.CreatedAt}, {"Ended", b.FinishedAt},
-	}}
-	if b.Status == webhook.BulkRunning {
-		view.Buttons = []Button{{Label: "Stop", Action: DeskPath + "/webhooks/replays/" + id.String() + "/cancel"}}
-	}
-	return view, nil
 }
 
 func (p webhookPages) cancelBulk(r *http.Request) (Outcome, error) {
@@ -330,10 +320,18 @@ func (p webhookPages) providers(r *http.Request) (any, error) {
 			}
 		}
 		return Row{Cells: []any{
-			Link{Text: s.Name, Href: DeskPath + "/webhooks?" + query("provider", s.Name), Detail: "POST /webhooks/" + s.Name}, health, secret, s.Verifier, s.Pending, s.Processed, s.Failed, s.LastDelivery,
+			Link{Text: s.Name, Href: DeskPath + "/webhooks?" + query("provider", s.Name), Detail: "POST /webhooks/" + s.Name}, health, secret, signatureOf(s), s.Pending, s.Processed, s.Failed, s.LastDelivery,
 		}}
 	}, func(s webhook.ProviderState) any { return providerPosition{s.Name} })
-	return listed{Tabs: webhookTabs("Providers"), Table: t}, nil
+	return listed{Tabs: webhookTabs.at("Providers"), Table: t}, nil
+}
+
+// signatureOf is how a provider signs: its preset, where it has one, or its verifier.
+func signatureOf(s webhook.ProviderState) string {
+	if s.Preset != "" {
+		return s.Preset + " (preset)"
+	}
+	return s.Verifier
 }
 
 type rejectedPosition struct {
@@ -341,14 +339,19 @@ type rejectedPosition struct {
 }
 
 func (p webhookPages) rejected(r *http.Request) (any, error) {
+	reasons := choice("reason", "Reason")
+	for _, reason := range webhook.Reasons() {
+		reasons.Options = append(reasons.Options, Option{string(reason), string(reason)})
+	}
+	view := listed{Tabs: webhookTabs.at("Refused"), Filter: filterOf(r, reasons, Field{Name: "provider", Label: "Provider"})}
 	var at rejectedPosition
 	if err := continued(r, &at); err != nil {
-		return nil, err
+		return view, err
 	}
 	q := r.URL.Query()
 	list, err := p.s.ListRejected(r.Context(), webhook.RejectedFilter{Provider: q.Get("provider"), Reason: webhook.Reason(q.Get("reason"))}, at.ID, pageRows+1)
 	if err != nil {
-		return nil, err
+		return view, err
 	}
 	t := Table{
 		Caption: "Refused deliveries, newest first", Empty: Empty{Title: "Nothing was refused", Detail: "Deliveries with a wrong signature, of unknown providers or of a wrong size are listed here for a while."},
@@ -368,11 +371,8 @@ func (p webhookPages) rejected(r *http.Request) (any, error) {
 		}
 		return Row{Cells: []any{Badge{string(e.Reason), "bad"}, e.Provider, from, size, Code(short(strings.Join(headers, "; "), 300)), e.At}}
 	}, func(e webhook.Rejected) any { return rejectedPosition{&e.ID} })
-	reasons := choice("reason", "Reason")
-	for _, reason := range webhook.Reasons() {
-		reasons.Options = append(reasons.Options, Option{string(reason), string(reason)})
-	}
-	return listed{Tabs: webhookTabs("Refused"), Table: t, Filter: filterOf(r, reasons, Field{Name: "provider", Label: "Provider"})}, nil
+	view.Table = t
+	return view, nil
 }
 
 // idIn is the UUID in a path, or missing where that is none.

@@ -27,6 +27,9 @@ func TraceOf(ctx context.Context) Trace {
 	return Trace{metadata}
 }
 
+// Text is the place as ContinueTrace reads it, "" for none.
+func (t Trace) Text() string { return string(t.metadata) }
+
 // ContinueTrace returns a context in the trace that a job's metadata names, or ctx.
 func ContinueTrace(ctx context.Context, metadata []byte) context.Context {
 	var in struct {

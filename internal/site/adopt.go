@@ -49,7 +49,7 @@ func (s *Service) AdoptSiteKey(ctx context.Context, id uuid.UUID, key string) (S
 	if err != nil {
 		return Site{}, err
 	}
-	return s.site(ctx, row)
+	return s.site(ctx, s.o.DB, row)
 }
 
 // AdoptKey stores a secret key that the operator chose. Unlike those of
@@ -106,5 +106,5 @@ func (s *Service) byAdoptedKey(ctx context.Context, key string) (Site, error) {
 	if err != nil {
 		return Site{}, db.Translate(err)
 	}
-	return s.site(ctx, row)
+	return s.site(ctx, s.o.LookupDB, row)
 }

@@ -22,8 +22,8 @@ const useResolution = time.Minute
 // secret itself is compared nowhere, only its SHA-256, which an attacker can't
 // steer towards a stored one.
 func (s *Service) AuthenticateKey(ctx context.Context, presented string) (Site, Key, error) {
-	now, sum := s.o.Now(), digest(presented)
-	row, err := s.findKey(ctx, presented, sum, now)
+	now, sum, d := s.o.Now(), digest(presented), s.keysDB(presented)
+	row, err := s.findKey(ctx, d, presented, sum, now)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Site{}, Key{}, ErrAPIKey
 	}
@@ -33,35 +33,44 @@ func (s *Service) AuthenticateKey(ctx context.Context, presented string) (Site, 
 	if subtle.ConstantTimeCompare(row.SiteApiKey.KeySha256, sum) != 1 {
 		return Site{}, Key{}, ErrAPIKey
 	}
-	found, err := s.site(ctx, row.Site)
+	found, err := s.site(ctx, d, row.Site)
 	if err != nil {
 		return Site{}, Key{}, err
 	}
 	key := keyOf(row.SiteApiKey)
-	s.noteUse(ctx, key, now)
+	s.noteUse(ctx, d, key, now)
 	return found, key, nil
 }
 
-func (s *Service) findKey(ctx context.Context, presented string, sum []byte, now time.Time) (dbsqlc.FindSiteAPIKeyByHashRow, error) {
+// keysDB is where a presented secret is looked up: what it can be used for must not hold
+// up the rest.
+func (s *Service) keysDB(presented string) *db.DB {
+	if _, ok := siteOf(presented, secretPrefixes[ScopeIngest]); ok {
+		return s.o.LookupDB
+	}
+	return s.o.DB
+}
+
+func (s *Service) findKey(ctx context.Context, d *db.DB, presented string, sum []byte, now time.Time) (dbsqlc.FindSiteAPIKeyByHashRow, error) {
 	if id, ok := siteOf(presented, secretPrefixes[ScopeRead], secretPrefixes[ScopeIngest]); ok {
-		return s.queries.FindSiteAPIKeyByHash(ctx, s.o.LookupDB.Direct(), id, sum, &now)
+		return s.queries.FindSiteAPIKeyByHash(ctx, d.Direct(), id, sum, &now)
 	}
 	if !adoptable(presented) {
 		return dbsqlc.FindSiteAPIKeyByHashRow{}, pgx.ErrNoRows
 	}
-	row, err := s.queries.FindAdoptedSiteAPIKey(ctx, s.o.LookupDB.Direct(), sum, &now)
+	row, err := s.queries.FindAdoptedSiteAPIKey(ctx, d.Direct(), sum, &now)
 	return dbsqlc.FindSiteAPIKeyByHashRow(row), err
 }
 
 // noteUse writes down that key was used, unless it was lately. It waits neither
 // for a lock nor for the disk, and its failure is no reason to refuse the key.
-func (s *Service) noteUse(ctx context.Context, key Key, now time.Time) {
+func (s *Service) noteUse(ctx context.Context, d *db.DB, key Key, now time.Time) {
 	stale := now.Add(-useResolution)
 	if key.LastUsedAt != nil && !key.LastUsedAt.Before(stale) {
 		return
 	}
 	p := identity.Site(key.SiteID.String())
-	err := s.o.LookupDB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+	err := d.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "set local synchronous_commit = off"); err != nil {
 			return err
 		}

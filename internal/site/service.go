@@ -18,9 +18,6 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 )
 
-// importSecretSize is in bytes.
-const importSecretSize = 32
-
 // Errors that name what is missing, all of kind NotFound; and the two of
 // unknown credentials.
 var (
@@ -34,8 +31,8 @@ var (
 type Options struct {
 	DB     *db.DB       // mandatory
 	Logger *slog.Logger // mandatory
-	// LookupDB finds whose a presented key is, for every hit and every question;
-	// default DB.
+	// LookupDB finds whose a presented key is, for every hit and every batch; those of
+	// questions are found over DB. Default DB.
 	LookupDB *db.DB
 	// Now is the clock; default time.Now.
 	Now func() time.Time
@@ -82,10 +79,15 @@ func New(o Options) (*Service, error) {
 	return &Service{o: o.withDefaults()}, nil
 }
 
-// Create makes a site with a public key. An empty timezone is UTC. A field that
-// breaks a rule is a fault of kind Invalid.
+// Create is CreateWith for a site without a retention of its own.
 func (s *Service) Create(ctx context.Context, name, domain, timezone string) (Site, error) {
-	n, err := parseNew(name, domain, timezone)
+	return s.CreateWith(ctx, name, domain, timezone, nil)
+}
+
+// CreateWith makes a site with a public key. An empty timezone is UTC; retentionMonths is
+// Site's. A field that breaks a rule is a fault of kind Invalid.
+func (s *Service) CreateWith(ctx context.Context, name, domain, timezone string, retentionMonths *int) (Site, error) {
+	n, err := parseNew(name, domain, timezone, retentionMonths)
 	if err != nil {
 		return Site{}, err
 	}
@@ -97,21 +99,17 @@ func (s *Service) Create(ctx context.Context, name, domain, timezone string) (Si
 	if err != nil {
 		return Site{}, err
 	}
-	importSecret, err := randomBytes(s.o.Random, importSecretSize)
-	if err != nil {
-		return Site{}, err
-	}
 	var row dbsqlc.Site
 	err = s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		row, err = s.queries.InsertSite(ctx, tx, dbsqlc.InsertSiteParams{
-			ID: id, Name: n.name, Domain: n.domain, Timezone: n.zone.String(), SiteKey: key, ImportSecret: importSecret, CreatedAt: s.o.Now(),
+			ID: id, Name: n.name, Domain: n.domain, Timezone: n.zone.String(), SiteKey: key, RetentionMonths: n.retention, CreatedAt: s.o.Now(),
 		})
 		return err
 	})
 	if err != nil {
 		return Site{}, err
 	}
-	return s.site(ctx, row)
+	return s.site(ctx, s.o.DB, row)
 }
 
 // List returns at most limit sites that are older than before, newest first. The
@@ -126,7 +124,7 @@ func (s *Service) List(ctx context.Context, before uuid.UUID, limit int) ([]Site
 	}
 	sites := make([]Site, len(rows))
 	for i, row := range rows {
-		if sites[i], err = s.site(ctx, row); err != nil {
+		if sites[i], err = s.site(ctx, s.o.DB, row); err != nil {
 			return nil, err
 		}
 	}
@@ -135,11 +133,15 @@ func (s *Service) List(ctx context.Context, before uuid.UUID, limit int) ([]Site
 
 // Find returns a site, or ErrNoSite.
 func (s *Service) Find(ctx context.Context, id uuid.UUID) (Site, error) {
-	row, err := s.queries.FindSite(ctx, s.o.LookupDB.Direct(), id)
+	return s.find(ctx, s.o.DB, id)
+}
+
+func (s *Service) find(ctx context.Context, d *db.DB, id uuid.UUID) (Site, error) {
+	row, err := s.queries.FindSite(ctx, d.Direct(), id)
 	if err != nil {
 		return Site{}, db.NotFound(err, ErrNoSite)
 	}
-	return s.site(ctx, row)
+	return s.site(ctx, d, row)
 }
 
 // BySiteKey returns the site of a public key, or ErrSiteKey. The answer may be
@@ -153,7 +155,7 @@ func (s *Service) BySiteKey(ctx context.Context, key string) (Site, error) {
 	if !ok {
 		asked := s.o.Now()
 		var err error
-		if found, err = s.Find(ctx, id); errors.Is(err, ErrNoSite) {
+		if found, err = s.find(ctx, s.o.LookupDB, id); errors.Is(err, ErrNoSite) {
 			return Site{}, ErrSiteKey
 		} else if err != nil {
 			return Site{}, err
@@ -166,34 +168,25 @@ func (s *Service) BySiteKey(ctx context.Context, key string) (Site, error) {
 	return found, nil
 }
 
-// ImportSecret returns the secret from which the salts of a site's old days are
-// derived, nil once ForgetImport destroyed it; or ErrNoSite.
-func (s *Service) ImportSecret(ctx context.Context, id uuid.UUID) ([]byte, error) {
-	secret, err := s.queries.FindSiteImportSecret(ctx, s.o.DB.Direct(), id)
-	return secret, db.NotFound(err, ErrNoSite)
+func months(n *int32) *int {
+	if n == nil {
+		return nil
+	}
+	m := int(*n)
+	return &m
 }
 
-// ForgetImport destroys a site's import secret: from then on nobody can tell
-// which visitor of an old day an address was, and no traffic of old days can be
-// added. It returns ErrNoSite.
-func (s *Service) ForgetImport(ctx context.Context, id uuid.UUID) error {
-	return s.o.DB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		_, err := s.queries.ClearSiteImportSecret(ctx, tx, s.o.Now(), id)
-		return db.NotFound(err, ErrNoSite)
-	})
-}
-
-func (s *Service) site(ctx context.Context, row dbsqlc.Site) (Site, error) {
+func (s *Service) site(ctx context.Context, d *db.DB, row dbsqlc.Site) (Site, error) {
 	zone, err := s.zones.load(row.Timezone)
 	if err != nil {
 		return Site{}, err
 	}
 	of := Site{
 		ID: row.ID, Name: row.Name, Domain: row.Domain, Zone: zone, Key: row.SiteKey,
-		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		RetentionMonths: months(row.RetentionMonths), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 	if row.HasZoneHistory {
-		if of.Zones, err = s.loadZones(ctx, s.o.LookupDB.Direct(), row.ID); err != nil {
+		if of.Zones, err = s.loadZones(ctx, d.Direct(), row.ID); err != nil {
 			return Site{}, err
 		}
 		of.Zone = of.ZoneAt(s.o.Now())

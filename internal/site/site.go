@@ -30,6 +30,9 @@ type Site struct {
 	// Zones are the changes of zone, oldest first, the first since ever and the
 	// last maybe yet to come; empty for a site that never changed its zone.
 	Zones []ZoneChange
+	// RetentionMonths is for how many months before the current one its single visits are
+	// kept, 0 for ever; nil leaves that to the instance.
+	RetentionMonths *int
 	// Key is public: it stands in the site's pages and lets them report visits.
 	Key                  string
 	CreatedAt, UpdatedAt time.Time
@@ -82,13 +85,27 @@ func parseZone(name string) (*time.Location, bool) {
 	return zone, err == nil
 }
 
+// maxRetentionMonths is the longest retention that ends.
+const maxRetentionMonths = 1200
+
+func parseRetention(months *int) (*int32, bool) {
+	if months == nil {
+		return nil, true
+	}
+	if *months < 0 || *months > maxRetentionMonths {
+		return nil, false
+	}
+	return new(int32(*months)), true
+}
+
 // newSite is what a caller wants, checked.
 type newSite struct {
 	name, domain string
 	zone         *time.Location
+	retention    *int32
 }
 
-func parseNew(name, domain, timezone string) (newSite, error) {
+func parseNew(name, domain, timezone string, retentionMonths *int) (newSite, error) {
 	details := map[string]string{}
 	n := newSite{name: text.Trim(name)}
 	if !validName(n.name) {
@@ -101,6 +118,9 @@ func parseNew(name, domain, timezone string) (newSite, error) {
 	if n.zone, ok = parseZone(timezone); !ok {
 		details["timezone"] = zoneRule
 	}
+	if n.retention, ok = parseRetention(retentionMonths); !ok {
+		details["retention_months"] = retentionRule
+	}
 	if len(details) > 0 {
 		return newSite{}, fault.Validation(details)
 	}
@@ -108,9 +128,10 @@ func parseNew(name, domain, timezone string) (newSite, error) {
 }
 
 const (
-	nameRule   = "From 1 to 100 characters. " + text.LineRule
-	domainRule = "A host name such as example.com, without scheme, port or path."
-	zoneRule   = "An IANA time zone such as Europe/Lisbon, or UTC."
+	nameRule      = "From 1 to 100 characters. " + text.LineRule
+	domainRule    = "A host name such as example.com, without scheme, port or path."
+	retentionRule = "From 1 to 1200 months, 0 for ever, or null for what the instance does."
+	zoneRule      = "An IANA time zone such as Europe/Lisbon, or UTC."
 )
 
 func validName(name string) bool {

@@ -327,27 +327,3 @@ func TestLastUseIsNotedOnceAMinuteAndWaitsForNoLock(t *testing.T) {
 		t.Error("the use was noted past somebody's lock")
 	}
 }
-
-func TestForgettingTheImportSecretIsForGood(t *testing.T) {
-	t.Parallel()
-	s, _, _ := newService(t)
-	made, other := create(t, s, "Example"), create(t, s, "Other")
-	mine, err := s.ImportSecret(t.Context(), made.ID)
-	if err != nil || len(mine) != 32 {
-		t.Fatalf("ImportSecret = %d bytes, %v", len(mine), err)
-	}
-	if theirs, err := s.ImportSecret(t.Context(), other.ID); err != nil || string(theirs) == string(mine) {
-		t.Errorf("two sites share a secret: %v", err)
-	}
-	for range 2 {
-		if err := s.ForgetImport(t.Context(), made.ID); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if left, err := s.ImportSecret(t.Context(), made.ID); err != nil || left != nil {
-		t.Errorf("ImportSecret after ForgetImport = %v, %v", left, err)
-	}
-	if err := s.ForgetImport(t.Context(), uuid.Max); !errors.Is(err, site.ErrNoSite) {
-		t.Errorf("ForgetImport of no site = %v", err)
-	}
-}

@@ -17,6 +17,8 @@ import (
 // Change is what shall be different about a site; nil leaves a field as it is.
 type Change struct {
 	Name, Domain, Timezone *string
+	// RetentionMonths is for Site's; its inner nil takes the site's own away.
+	RetentionMonths **int
 }
 
 // Update changes a site. A new zone takes effect at the end of the site's current
@@ -45,13 +47,13 @@ func (s *Service) Update(ctx context.Context, id uuid.UUID, c Change) (Site, err
 		return Site{}, err
 	}
 	s.known.drop(id)
-	return s.site(ctx, row)
+	return s.site(ctx, s.o.DB, row)
 }
 
 // apply checks the fields that change. What is not changed is not judged: rules
 // may have been others when it was written.
 func (c Change) apply(old dbsqlc.Site) (dbsqlc.UpdateSiteParams, *time.Location, error) {
-	p := dbsqlc.UpdateSiteParams{ID: old.ID, Name: old.Name, Domain: old.Domain, Timezone: old.Timezone}
+	p := dbsqlc.UpdateSiteParams{ID: old.ID, Name: old.Name, Domain: old.Domain, Timezone: old.Timezone, RetentionMonths: old.RetentionMonths}
 	details := map[string]string{}
 	if c.Name != nil {
 		if p.Name = text.Trim(*c.Name); !validName(p.Name) {
@@ -71,6 +73,12 @@ func (c Change) apply(old dbsqlc.Site) (dbsqlc.UpdateSiteParams, *time.Location,
 			details["timezone"] = zoneRule
 		} else if p.Timezone = zone.String(); p.Timezone != old.Timezone {
 			p.ZoneChanged = true
+		}
+	}
+	if c.RetentionMonths != nil {
+		var ok bool
+		if p.RetentionMonths, ok = parseRetention(*c.RetentionMonths); !ok {
+			details["retention_months"] = retentionRule
 		}
 	}
 	if len(details) > 0 {

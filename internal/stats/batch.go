@@ -3,7 +3,6 @@ package stats
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"maps"
 	"slices"
@@ -17,7 +16,12 @@ import (
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats/calendar"
 	"github.com/waypost/waypost/internal/stats/client"
+	"github.com/waypost/waypost/internal/stats/drop"
+	"github.com/waypost/waypost/internal/stats/eventid"
+	"github.com/waypost/waypost/internal/stats/hit"
+	"github.com/waypost/waypost/internal/stats/session"
 	"github.com/waypost/waypost/internal/text"
 )
 
@@ -26,8 +30,6 @@ const (
 	MaxReported = 1000
 	// reportedLate is how old a reported event may be: its day still has its salt.
 	reportedLate = 24 * time.Hour
-	// maxEventID is in characters.
-	maxEventID = 200
 	// batchesQueued is how many batches may wait to be stored, batchesTogether how
 	// many share a transaction.
 	batchesQueued, batchesTogether = 64, 8
@@ -37,7 +39,7 @@ const (
 type Reported struct {
 	// EventID is the server's own; one that is known is a duplicate.
 	EventID string
-	Hit     Hit
+	Hit     hit.Hit
 	// Problem, when not empty, is why the event could not even be read.
 	Problem string
 }
@@ -45,7 +47,7 @@ type Reported struct {
 // Refusal is an event of a batch that is not counted.
 type Refusal struct {
 	Index   int // in the batch
-	Code    Drop
+	Code    drop.Reason
 	Message string
 }
 
@@ -64,10 +66,10 @@ func (i *Ingester) CollectBatch(ctx context.Context, s site.Site, events []Repor
 	if len(events) > MaxReported {
 		return BatchResult{}, fault.Validation(map[string]string{"events": "At most 1,000 events."})
 	}
-	b := reportedBatch{site: s.ID, drops: make(map[dropKey]int64)}
+	b := reportedBatch{site: s.ID, drops: make(map[drop.Key]int64)}
 	result := BatchResult{Rejected: []Refusal{}}
-	var visits []visit
-	known := make(map[eventDigest]bool, len(events))
+	var visits []hit.Visit
+	known := make(map[eventid.Digest]bool, len(events))
 	for n, e := range events {
 		v, refusal := i.readReported(s, e)
 		if refusal != nil {
@@ -76,7 +78,7 @@ func (i *Ingester) CollectBatch(ctx context.Context, s site.Site, events []Repor
 			b.drops[i.dropKey(s, refusal.Code)]++
 			continue
 		}
-		digest := digestOf(e.EventID)
+		digest := eventid.Of(e.EventID)
 		if known[digest] {
 			result.Duplicate++
 			continue
@@ -85,7 +87,7 @@ func (i *Ingester) CollectBatch(ctx context.Context, s site.Site, events []Repor
 		visits, b.digests = append(visits, v), append(b.digests, digest)
 	}
 	var err error
-	if b.events, err = i.write.place(ctx, s, visits); err != nil {
+	if b.events, err = i.days.Place(ctx, s, visits); err != nil {
 		return BatchResult{}, orGone(err, site.ErrAPIKey)
 	}
 	fresh, err := i.batches.Submit(ctx, b)
@@ -98,31 +100,31 @@ func (i *Ingester) CollectBatch(ctx context.Context, s site.Site, events []Repor
 }
 
 // readReported returns the event's visit, or why it is refused.
-func (i *Ingester) readReported(s site.Site, e Reported) (visit, *Refusal) {
+func (i *Ingester) readReported(s site.Site, e Reported) (hit.Visit, *Refusal) {
 	now := i.o.Now()
 	switch {
 	case e.Problem != "":
-		return visit{}, &Refusal{Code: DropInvalid, Message: e.Problem}
-	case !text.Within(e.EventID, 1, maxEventID):
-		return visit{}, &Refusal{Code: DropInvalid, Message: "event_id: From 1 to 200 characters, without U+0000."}
+		return hit.Visit{}, &Refusal{Code: drop.Invalid, Message: e.Problem}
+	case !text.Within(e.EventID, 1, eventid.MaxLength):
+		return hit.Visit{}, &Refusal{Code: drop.Invalid, Message: "event_id: From 1 to 200 characters, without U+0000."}
 	case e.Hit.At.Before(now.Add(-reportedLate)):
-		return visit{}, &Refusal{Code: DropTooOld, Message: "ts: More than 24 hours ago."}
-	case e.Hit.At.After(now.Add(aheadOfClock)):
-		return visit{}, &Refusal{Code: DropInFuture, Message: "ts: More than 5 minutes ahead of this service's clock."}
+		return hit.Visit{}, &Refusal{Code: drop.TooOld, Message: "ts: More than 24 hours ago."}
+	case e.Hit.At.After(now.Add(hit.AheadOfClock)):
+		return hit.Visit{}, &Refusal{Code: drop.InFuture, Message: "ts: More than 5 minutes ahead of this service's clock."}
 	}
 	// Servers report what had no browser, too; only a live hit must name one.
 	var agent client.Client
 	if e.Hit.UserAgent != "" {
-		agent = i.write.clients.Parse(e.Hit.UserAgent)
+		agent = i.clients.Parse(e.Hit.UserAgent)
 	}
-	v, dropped, err := visitOf(s, i.located(e.Hit), agent)
+	v, dropped, err := hit.Read(s, i.located(e.Hit), agent)
 	switch {
 	case err != nil:
-		return visit{}, &Refusal{Code: DropInvalid, Message: sentenceOf(err)}
-	case dropped == DropForeign:
-		return visit{}, &Refusal{Code: dropped, Message: "url: Its host is neither the site's domain nor a subdomain of it."}
-	case dropped != counted:
-		return visit{}, &Refusal{Code: dropped, Message: "user_agent: An automated client."}
+		return hit.Visit{}, &Refusal{Code: drop.Invalid, Message: sentenceOf(err)}
+	case dropped == drop.Foreign:
+		return hit.Visit{}, &Refusal{Code: dropped, Message: "url: Its host is neither the site's domain nor a subdomain of it."}
+	case dropped != drop.None:
+		return hit.Visit{}, &Refusal{Code: dropped, Message: "user_agent: An automated client."}
 	}
 	return v, nil
 }
@@ -140,21 +142,12 @@ func sentenceOf(err error) string {
 	return strings.Join(parts, " ")
 }
 
-// eventDigest stands for an event's id: 128 bits of its SHA-256, so that a
-// thousand million ids share none with probability 1 - 2e-21.
-type eventDigest [16]byte
-
-func digestOf(id string) eventDigest {
-	sum := sha256.Sum256([]byte(id))
-	return eventDigest(sum[:])
-}
-
 // reportedBatch is what is stored of one call; digests[n] is that of events[n].
 type reportedBatch struct {
 	site    uuid.UUID
-	digests []eventDigest
-	events  []event
-	drops   map[dropKey]int64
+	digests []eventid.Digest
+	events  []session.Event
+	drops   map[drop.Key]int64
 }
 
 func reportedSize(b reportedBatch) int {
@@ -171,7 +164,7 @@ func reportedSize(b reportedBatch) int {
 func (i *Ingester) flushBatches(ctx context.Context, batches []reportedBatch) ([]int, error) {
 	fresh := make([]int, len(batches))
 	bySite := make(map[uuid.UUID][]int)
-	drops := make(map[dropKey]int64)
+	drops := make(map[drop.Key]int64)
 	for n, b := range batches {
 		bySite[b.site] = append(bySite[b.site], n)
 		for k, count := range b.drops {
@@ -180,9 +173,9 @@ func (i *Ingester) flushBatches(ctx context.Context, batches []reportedBatch) ([
 	}
 	sites := slices.SortedFunc(maps.Keys(bySite), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	err := i.o.DB.InIndexTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
-		var events []event
+		var events []session.Event
 		for _, id := range sites {
-			claimed, err := claimReported(ctx, tx, i.write.sessions.queries, id, batches, bySite[id])
+			claimed, err := i.claim(ctx, tx, id, digestsOf(batches, bySite[id]))
 			if err != nil {
 				return err
 			}
@@ -197,33 +190,33 @@ func (i *Ingester) flushBatches(ctx context.Context, batches []reportedBatch) ([
 				}
 			}
 		}
-		if err := i.write.sessions.write(ctx, tx, events); err != nil {
+		if err := i.sessions.Write(ctx, tx, events); err != nil {
 			return err
 		}
-		return addDrops(ctx, tx, i.write.sessions.queries, drops)
+		return drop.Add(ctx, tx, i.queries, drops)
 	})
 	return fresh, err
 }
 
-// claimReported notes the ids of a site's batches and returns those that were new.
-func claimReported(ctx context.Context, tx pgx.Tx, queries *dbsqlc.Queries, siteID uuid.UUID, batches []reportedBatch, of []int) (map[eventDigest]bool, error) {
-	wanted := make(map[eventDigest]bool)
+// digestsOf returns those of some of the batches, each once.
+func digestsOf(batches []reportedBatch, of []int) [][]byte {
+	known := make(map[eventid.Digest]bool)
+	var digests [][]byte
 	for _, n := range of {
 		for _, d := range batches[n].digests {
-			wanted[d] = true
+			if !known[d] {
+				known[d] = true
+				digests = append(digests, bytes.Clone(d[:]))
+			}
 		}
 	}
-	if len(wanted) == 0 {
-		return wanted, nil
+	return digests
+}
+
+// claim notes a site's ids and returns those that were new.
+func (i *Ingester) claim(ctx context.Context, tx pgx.Tx, siteID uuid.UUID, digests [][]byte) (map[eventid.Digest]bool, error) {
+	if len(digests) == 0 {
+		return nil, nil
 	}
-	digests := make([][]byte, 0, len(wanted))
-	for d := range wanted {
-		digests = append(digests, bytes.Clone(d[:]))
-	}
-	rows, err := queries.ClaimReportedEvents(ctx, tx, siteID, digests)
-	claimed := make(map[eventDigest]bool, len(rows))
-	for _, r := range rows {
-		claimed[eventDigest(r)] = true
-	}
-	return claimed, err
+	return eventid.Claim(ctx, tx, i.queries, dbsqlc.ClaimReportedEventsParams{SiteID: siteID, Digests: digests, ClaimedOn: calendar.DateOf(i.o.Now().UTC())})
 }

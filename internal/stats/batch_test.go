@@ -14,12 +14,14 @@ import (
 
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats/drop"
+	"github.com/waypost/waypost/internal/stats/hit"
 )
 
 var reportedNow = time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC)
 
-func reported(id string, change func(*Hit)) Reported {
-	h := hit(change)
+func reported(id string, change func(*hit.Hit)) Reported {
+	h := aHit(change)
 	if h.At.IsZero() {
 		h.At = reportedNow
 	}
@@ -35,7 +37,7 @@ func (b *bench) report(events ...Reported) BatchResult {
 	return r
 }
 
-func (b *bench) drops() map[Drop]int64 {
+func (b *bench) drops() map[drop.Reason]int64 {
 	b.t.Helper()
 	s, err := NewService(ServiceOptions{DB: b.db})
 	if err != nil {
@@ -45,7 +47,7 @@ func (b *bench) drops() map[Drop]int64 {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	counts := map[Drop]int64{}
+	counts := map[drop.Reason]int64{}
 	for _, d := range list {
 		counts[d.Reason] += d.Count
 	}
@@ -57,33 +59,33 @@ func TestABadEventFailsNoneOfItsNeighbours(t *testing.T) {
 	b := newBench(t, "UTC", reportedNow)
 	got := b.report(
 		reported("a", nil),
-		reported("b", func(h *Hit) { h.URL = "not a url" }),
-		reported("c", func(h *Hit) { h.At = reportedNow.Add(-reportedLate - time.Second) }),
-		reported("d", func(h *Hit) { h.At = reportedNow.Add(aheadOfClock + time.Second) }),
-		reported("e", func(h *Hit) { h.UserAgent = "curl/8.5.0" }),
-		reported("f", func(h *Hit) { h.URL = "https://example.org/" }),
+		reported("b", func(h *hit.Hit) { h.URL = "not a url" }),
+		reported("c", func(h *hit.Hit) { h.At = reportedNow.Add(-reportedLate - time.Second) }),
+		reported("d", func(h *hit.Hit) { h.At = reportedNow.Add(hit.AheadOfClock + time.Second) }),
+		reported("e", func(h *hit.Hit) { h.UserAgent = "curl/8.5.0" }),
+		reported("f", func(h *hit.Hit) { h.URL = "https://example.org/" }),
 		reported("", nil),
 		Reported{EventID: "h", Problem: "unreadable"},
 		reported("i\x00", nil),
-		reported("j", func(h *Hit) { h.Name = strings.Repeat("x", 101) }),
+		reported("j", func(h *hit.Hit) { h.Name = strings.Repeat("x", 101) }),
 		reported("a", nil),
-		reported("k", func(h *Hit) { h.At, h.UserAgent = reportedNow.Add(-reportedLate), "" }),
+		reported("k", func(h *hit.Hit) { h.At, h.UserAgent = reportedNow.Add(-reportedLate), "" }),
 	)
-	codes := map[int]Drop{}
+	codes := map[int]drop.Reason{}
 	for _, r := range got.Rejected {
 		codes[r.Index] = r.Code
 		if !strings.HasSuffix(r.Message, ".") && r.Message != "unreadable" {
 			t.Errorf("message %q", r.Message)
 		}
 	}
-	want := map[int]Drop{1: DropInvalid, 2: DropTooOld, 3: DropInFuture, 4: DropBot, 5: DropForeign, 6: DropInvalid, 7: DropInvalid, 8: DropInvalid, 9: DropInvalid}
+	want := map[int]drop.Reason{1: drop.Invalid, 2: drop.TooOld, 3: drop.InFuture, 4: drop.Bot, 5: drop.Foreign, 6: drop.Invalid, 7: drop.Invalid, 8: drop.Invalid, 9: drop.Invalid}
 	if diff := cmp.Diff(want, codes); diff != "" || got.Accepted != 2 || got.Duplicate != 1 {
 		t.Errorf("%d accepted, %d duplicates; rejected:\n%s", got.Accepted, got.Duplicate, diff)
 	}
 	if n := b.int(`select count(*) from events`); n != 2 {
 		t.Errorf("%d events", n)
 	}
-	if diff := cmp.Diff(map[Drop]int64{DropInvalid: 5, DropTooOld: 1, DropInFuture: 1, DropBot: 1, DropForeign: 1}, b.drops()); diff != "" {
+	if diff := cmp.Diff(map[drop.Reason]int64{drop.Invalid: 5, drop.TooOld: 1, drop.InFuture: 1, drop.Bot: 1, drop.Foreign: 1}, b.drops()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -99,10 +101,10 @@ func TestAnEventIdCountsOncePerSiteWhateverItsTime(t *testing.T) {
 		t.Errorf("first: %+v", r)
 	}
 	b.clock.set(reportedNow.Add(90 * 24 * time.Hour))
-	if r := b.report(reported("order-1", func(h *Hit) { h.At = b.clock.now(); h.URL += "elsewhere" })); r.Duplicate != 1 {
+	if r := b.report(reported("order-1", func(h *hit.Hit) { h.At = b.clock.now(); h.URL += "elsewhere" })); r.Duplicate != 1 {
 		t.Errorf("months later: %+v", r)
 	}
-	r, err := b.ingester.CollectBatch(t.Context(), other, []Reported{reported("order-1", func(h *Hit) { h.At = b.clock.now() })})
+	r, err := b.ingester.CollectBatch(t.Context(), other, []Reported{reported("order-1", func(h *hit.Hit) { h.At = b.clock.now() })})
 	if err != nil || r.Accepted != 1 {
 		t.Errorf("another site: %+v, %v", r, err)
 	}
@@ -126,7 +128,7 @@ func TestConcurrentRepetitionsCountEachEventOnce(t *testing.T) {
 				var batch []Reported
 				for k := range 120 {
 					id := (start*40 + n*13 + k*7) % events
-					batch = append(batch, reported(fmt.Sprint("e", id), func(h *Hit) {
+					batch = append(batch, reported(fmt.Sprint("e", id), func(h *hit.Hit) {
 						h.At = reportedNow.Add(-time.Duration(id) * time.Minute)
 						h.URL = fmt.Sprintf("https://example.com/%d", id)
 					}))
@@ -166,12 +168,12 @@ func TestWhatIsNotCountedIsCountedByReasonAndDay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "Asia/Tokyo", reportedNow)
 	for range 3 {
-		b.collect(b.ingester, func(h *Hit) { h.UserAgent = "curl/8.5.0" })
+		b.collect(b.ingester, func(h *hit.Hit) { h.UserAgent = "curl/8.5.0" })
 	}
-	b.collect(b.ingester, func(h *Hit) { h.DoNotTrack = true })
+	b.collect(b.ingester, func(h *hit.Hit) { h.DoNotTrack = true })
 	b.clock.set(reportedNow.Add(4 * time.Hour)) // 1 June in Tokyo
-	b.collect(b.ingester, func(h *Hit) { h.URL = "https://example.org/" })
-	if err := b.ingester.Collect(t.Context(), b.site, hit(func(h *Hit) { h.URL = "x" })); fault.KindOf(err) != fault.Invalid {
+	b.collect(b.ingester, func(h *hit.Hit) { h.URL = "https://example.org/" })
+	if err := b.ingester.Collect(t.Context(), b.site, aHit(func(h *hit.Hit) { h.URL = "x" })); fault.KindOf(err) != fault.Invalid {
 		t.Error(err)
 	}
 	s, err := NewService(ServiceOptions{DB: b.db})
@@ -179,7 +181,7 @@ func TestWhatIsNotCountedIsCountedByReasonAndDay(t *testing.T) {
 		t.Fatal(err)
 	}
 	may, june := time.Date(2024, 5, 31, 0, 0, 0, 0, time.UTC), time.Date(2024, 6, 1, 0, 0, 0, 0, time.UTC)
-	want := []DropCount{{june, DropForeign, 1}, {june, DropInvalid, 1}, {may, DropBot, 3}, {may, DropDoNoTrack, 1}}
+	want := []DropCount{{june, drop.Foreign, 1}, {june, drop.Invalid, 1}, {may, drop.Bot, 3}, {may, drop.DoNotTrack, 1}}
 	var got []DropCount
 	var after *DropPosition
 	for {
@@ -211,14 +213,14 @@ func TestAReportThatCanNotBeStoredIsNotAnswered(t *testing.T) {
 	if _, err := i.CollectBatch(t.Context(), b.site, []Reported{reported("a", nil)}); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("%v", err)
 	}
-	if err := i.Collect(t.Context(), b.site, hit(func(h *Hit) { h.UserAgent = "" })); !errors.Is(err, fault.New(fault.Unavailable, fault.CodeUnavailable, "")) {
+	if err := i.Collect(t.Context(), b.site, aHit(func(h *hit.Hit) { h.UserAgent = "" })); !errors.Is(err, fault.New(fault.Unavailable, fault.CodeUnavailable, "")) {
 		t.Errorf("a bot: %v", err)
 	}
 }
 
 // awayKeys are a store of sites that is away for a while.
 type awayKeys struct {
-	PublicKeys
+	drop.PublicKeys
 	away bool
 }
 
@@ -235,29 +237,30 @@ func TestRefusedHitsAreKeptUntilTheyCanBeWrittenDown(t *testing.T) {
 	midnight := time.Date(2024, 3, 30, 18, 15, 0, 0, time.UTC)
 	b := newBench(t, "Asia/Kathmandu", midnight)
 	keys := &awayKeys{PublicKeys: b.sites, away: true}
-	r := newRefusals(b.db, b.ingester.write.sessions.queries, keys, time.Hour)
+	r := drop.NewRefusals(b.db, b.ingester.queries, keys, time.Hour)
 	b.ingester.refused, r = r, b.ingester.refused
-	if err := r.close(t.Context()); err != nil {
+	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for at, n := range map[time.Time]int{midnight.Add(-time.Microsecond): 2, midnight: 3} {
 		b.clock.set(at)
 		for range n {
-			b.ingester.CountRefused(b.site.Key)
+			b.ingester.CountRefused(b.site.Key, drop.RateLimited)
 		}
 	}
-	for i := range 2 * maxRefusedKeys {
-		b.ingester.CountRefused(fmt.Sprint("nobody's ", i))
+	const most = 1000
+	for i := range 2 * most {
+		b.ingester.CountRefused(fmt.Sprint("nobody's ", i), drop.RateLimited)
 	}
-	if n := len(b.ingester.refused.counts); n != maxRefusedKeys {
-		t.Errorf("%d keys are remembered, want %d", n, maxRefusedKeys)
+	if n := b.ingester.refused.Waiting(); n != most {
+		t.Errorf("%d keys are remembered, want %d", n, most)
 	}
-	if err := b.ingester.refused.flush(t.Context()); fault.KindOf(err) != fault.Unavailable {
+	if err := b.ingester.refused.Flush(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("flush = %v", err)
 	}
 	keys.away = false
 	for range 2 { // the second finds nothing
-		if err := b.ingester.refused.flush(t.Context()); err != nil {
+		if err := b.ingester.refused.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,6 +3,8 @@ package stats
 import (
 	"fmt"
 
+	"github.com/waypost/waypost/internal/stats/drop"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waypost/waypost/internal/fault"
@@ -44,14 +46,14 @@ func newCollected(to prometheus.Registerer, waiting func() int) (*collected, err
 	return c, nil
 }
 
-func (c *collected) count(dropped Drop, err error) {
+func (c *collected) count(dropped drop.Reason, err error) {
 	outcome := hitCounted
 	switch {
 	case fault.KindOf(err) == fault.Invalid:
 		outcome = hitInvalid
 	case err != nil:
 		outcome = hitUnstored
-	case dropped != counted:
+	case dropped != drop.None:
 		outcome = hitDropped
 	}
 	c.outcomes[outcome].Inc()

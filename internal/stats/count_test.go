@@ -13,7 +13,9 @@ import (
 	"github.com/waypost/waypost/e2e/naive"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/stats/calendar"
 	"github.com/waypost/waypost/internal/stats/client"
+	"github.com/waypost/waypost/internal/stats/imports"
 )
 
 // counted is a site whose traffic was imported and counted anew.
@@ -25,7 +27,7 @@ type counted struct {
 // counting says what is imported and how both sides count it.
 type counting struct {
 	content  []byte
-	format   stats.Format
+	format   imports.Format
 	domain   string
 	rules    naive.Rules
 	labelCap int // of the product; rules have the naive count's
@@ -49,7 +51,7 @@ func imported(t *testing.T, in counting) counted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	importer, err := stats.NewImporter(stats.ImporterOptions{DB: d, Secrets: sites, SessionGap: in.gap})
+	importer, err := imports.New(imports.Options{DB: d, Keys: stats.Keys(t), SessionGap: in.gap})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,16 +60,16 @@ func imported(t *testing.T, in counting) counted {
 		t.Fatal(err)
 	}
 
-	log := naive.Log{Domain: in.domain, Classify: classifier(t), Common: in.format == stats.Common}
+	log := naive.Log{Domain: in.domain, Classify: classifier(t), Common: in.format == imports.Common}
 	read := log.Read
-	if in.format == stats.NDJSON {
+	if in.format == imports.NDJSON {
 		read = log.ReadEvents
 	}
 	hits := read(bytes.NewReader(in.content))
 	skipped := map[string]int{
-		"malformed": report.Skipped[stats.SkipMalformed] + report.Skipped[stats.SkipBlank],
-		"method":    report.Skipped[stats.SkipNotGet], "status": report.Skipped[stats.SkipStatus],
-		"asset": report.Skipped[stats.SkipAsset], "bot": report.Skipped[stats.SkipBot],
+		"malformed": report.Skipped[imports.SkipMalformed] + report.Skipped[imports.SkipBlank],
+		"method":    report.Skipped[imports.SkipNotGet], "status": report.Skipped[imports.SkipStatus],
+		"asset": report.Skipped[imports.SkipAsset], "bot": report.Skipped[imports.SkipBot],
 	}
 	for reason, n := range skipped {
 		if n == 0 {
@@ -146,7 +148,7 @@ func TestAnImportedLogIsCountedToTheUnit(t *testing.T) {
 		t.Run(zone, func(t *testing.T) {
 			t.Parallel()
 			traffic := season(t, zone)
-			c := imported(t, counting{content: logOf(t, traffic), format: stats.Combined, domain: traffic.Domain, rules: naive.Rules{Zone: traffic.Zone}})
+			c := imported(t, counting{content: logOf(t, traffic), format: imports.Combined, domain: traffic.Domain, rules: naive.Rules{Zone: traffic.Zone}})
 			c.mustAgree(t.Context(), t, c.all())
 			rapid.Check(t, func(rt *rapid.T) {
 				c.mustAgree(t.Context(), rt, windows(c.from, c.to, c.zone).Draw(rt, "window"))
@@ -161,7 +163,7 @@ func TestImportedEventsAreCountedToTheUnit(t *testing.T) {
 	traffic := season(t, zone)
 	content := generated(t, func(b *bytes.Buffer) error { return traffic.Events(b) })
 	c := imported(t, counting{
-		content: content, format: stats.NDJSON, domain: traffic.Domain,
+		content: content, format: imports.NDJSON, domain: traffic.Domain,
 		rules: naive.Rules{Zone: traffic.Zone, LabelCap: labelCap}, labelCap: labelCap,
 	})
 	c.mustAgree(t.Context(), t, c.all())
@@ -183,7 +185,7 @@ func TestRealtimeCountsTheLastFiveMinutes(t *testing.T) {
 	for _, h := range hits[:200] {
 		for _, since := range []time.Duration{-time.Second, 0, time.Second, 299 * time.Second, 300 * time.Second, 301 * time.Second} {
 			now := h.At.Add(since)
-			got, err := newService(t, d, now, 0).Realtime(t.Context(), stats.Query{SiteID: site, Zone: traffic.Zone})
+			got, err := newService(t, d, now, 0).Realtime(t.Context(), stats.Query{SiteID: site, Zones: calendar.Always(traffic.Zone)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -218,7 +220,7 @@ func TestAWrongProductIsFoundOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			product := imported(t, counting{
-				content: logOf(t, traffic), format: stats.Combined, domain: traffic.Domain,
+				content: logOf(t, traffic), format: imports.Combined, domain: traffic.Domain,
 				rules: naive.Rules{Zone: traffic.Zone}, zone: c.zone, gap: c.gap,
 			})
 			report, err := product.differences(t.Context(), product.all())

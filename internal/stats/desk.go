@@ -43,7 +43,9 @@ func newDesk(d *db.DB, places int, maxEvents int64) (desk, error) {
 
 // serve runs fn in one snapshot when a place is free, for up to timeout.
 func (d desk) serve(ctx context.Context, siteID uuid.UUID, timeout time.Duration, fn func(context.Context, pgx.Tx) error) error {
+	waited := d.db.Queue()
 	leave, err := d.places.Enter(ctx, siteID.String())
+	waited(errors.Is(err, fairqueue.ErrBusy))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/fairqueue"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/stats/calendar"
+	"github.com/waypost/waypost/internal/stats/hit"
 )
 
 func sleep(ctx context.Context, tx pgx.Tx) error {
@@ -64,6 +66,9 @@ func TestASlowSiteLeavesAPlaceToTheOthers(t *testing.T) {
 	if err := d.serve(t.Context(), uuid.New(), time.Minute, func(context.Context, pgx.Tx) error { return nil }); err != nil {
 		t.Errorf("another site's question: %v", err)
 	}
+	if u := d.db.Usage(); u.Refused != 1 || u.Waiting != 0 {
+		t.Errorf("one was refused, and nobody waits: %+v", u)
+	}
 	cancel()
 	<-ended
 }
@@ -76,7 +81,7 @@ func TestOnlyAnswersOfManyEventsNeedTheirConnections(t *testing.T) {
 	b := newBench(t, "UTC", now)
 	for n := range 40 {
 		b.clock.set(now.Add(time.Duration(n-50) * time.Minute))
-		if err := b.ingester.Collect(t.Context(), b.site, hit(func(h *Hit) { h.URL = fmt.Sprintf("https://example.com/%d", n%7) })); err != nil {
+		if err := b.ingester.Collect(t.Context(), b.site, aHit(func(h *hit.Hit) { h.URL = fmt.Sprintf("https://example.com/%d", n%7) })); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +106,7 @@ func TestOnlyAnswersOfManyEventsNeedTheirConnections(t *testing.T) {
 		}
 		return s
 	}
-	whole := Query{SiteID: b.site.ID, Zone: time.UTC, Limit: 50, From: "2024-05-31", To: "2024-05-31"}
+	whole := Query{SiteID: b.site.ID, Zones: calendar.Always(time.UTC), Limit: 50, From: "2024-05-31", To: "2024-05-31"}
 	part := whole
 	part.From, part.To = "2024-05-31T11:20:30Z", "2024-05-31T11:50:00Z"
 	filtered := whole
@@ -110,10 +115,10 @@ func TestOnlyAnswersOfManyEventsNeedTheirConnections(t *testing.T) {
 	want := map[string][]Row{}
 	for name, q := range map[string]Query{"whole": whole, "part": part, "filtered": filtered} {
 		rows, err := free.Breakdowns(t.Context(), q, ByPage)
-		if err != nil || len(rows[ByPage]) == 0 {
+		if err != nil || len(rows[ByPage].Rows) == 0 {
 			t.Fatalf("%s: %v, %v", name, rows, err)
 		}
-		want[name] = rows[ByPage]
+		want[name] = rows[ByPage].Rows
 	}
 	conn, err := apart.Pool().Acquire(t.Context())
 	if err != nil {
@@ -138,7 +143,7 @@ func TestOnlyAnswersOfManyEventsNeedTheirConnections(t *testing.T) {
 			}
 			continue
 		}
-		if diff := cmp.Diff(want[c.name], rows[ByPage]); diff != "" || err != nil {
+		if diff := cmp.Diff(want[c.name], rows[ByPage].Rows); diff != "" || err != nil {
 			t.Errorf("%s with at most %d events: %v %s", c.name, c.maxEvents, err, diff)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats/hit"
+	"github.com/waypost/waypost/internal/stats/imports"
 )
 
 // jobList keeps the jobs of committed and of broken transactions alike.
@@ -54,10 +56,10 @@ func (b *bench) fill(s site.Site) {
 	for n := range 6000 { // more than a batch
 		fmt.Fprintf(&lines, `{"ts":"2024-0%d-10T10:00:00Z","url":"https://example.com/%d","ip":"192.0.2.%d"}`+"\n", 1+n%5, n, n%200)
 	}
-	if _, err := b.importer.Import(b.t.Context(), s, strings.NewReader(lines.String()), NDJSON, nil); err != nil {
+	if _, err := b.importer.Import(b.t.Context(), s, strings.NewReader(lines.String()), imports.NDJSON, nil); err != nil {
 		b.t.Fatal(err)
 	}
-	r, err := b.ingester.CollectBatch(b.t.Context(), s, []Reported{reported("a", nil), reported("b", func(h *Hit) { h.URL = "x" })})
+	r, err := b.ingester.CollectBatch(b.t.Context(), s, []Reported{reported("a", nil), reported("b", func(h *hit.Hit) { h.URL = "x" })})
 	if err != nil || r.Accepted != 1 {
 		b.t.Fatal(r, err)
 	}
@@ -120,14 +122,14 @@ func TestADeletedSiteIsGoneAtOnceAndErasedPieceByPiece(t *testing.T) {
 	if err != nil || wait != settleTime {
 		t.Fatalf("wait %v, %v", wait, err)
 	}
-	if err := b.ingester.Collect(t.Context(), b.site, hit(nil)); !errors.Is(err, site.ErrSiteKey) {
+	if err := b.ingester.Collect(t.Context(), b.site, aHit(nil)); !errors.Is(err, site.ErrSiteKey) {
 		t.Errorf("a page that reports to an erased site: %v", err)
 	}
 	if _, err := b.ingester.CollectBatch(t.Context(), b.site, []Reported{reported("z", nil)}); !errors.Is(err, site.ErrAPIKey) {
 		t.Errorf("a server that reports to an erased site: %v", err)
 	}
 	// A request that had begun still wrote.
-	b.collect(b.ingester, func(h *Hit) { h.UserAgent = "" })
+	b.collect(b.ingester, func(h *hit.Hit) { h.UserAgent = "" })
 	if n := len(b.rowsOf(b.site)); n == 0 {
 		t.Error("nothing left to erase: the test tests nothing")
 	}
@@ -160,11 +162,11 @@ func TestAnImportStopsWhenItsSiteIsErased(t *testing.T) {
 	}
 	line := `{"ts":"2024-05-10T10:00:00Z","url":"https://example.com/%d"}` + "\n"
 	var lines strings.Builder
-	for n := range 3 * importBatch {
+	for n := range 3 * linesTogether {
 		fmt.Fprintf(&lines, line, n)
 	}
 	first := true
-	_, err = b.importer.Import(t.Context(), b.site, strings.NewReader(lines.String()), NDJSON, func(Progress) {
+	_, err = b.importer.Import(t.Context(), b.site, strings.NewReader(lines.String()), imports.NDJSON, func(imports.Progress) {
 		if !first {
 			return
 		}
@@ -176,7 +178,7 @@ func TestAnImportStopsWhenItsSiteIsErased(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if !errors.Is(err, ErrSuperseded) && !errors.Is(err, site.ErrNoSite) {
+	if !errors.Is(err, imports.ErrSuperseded) && !errors.Is(err, site.ErrNoSite) {
 		t.Errorf("the import ended with %v", err)
 	}
 }

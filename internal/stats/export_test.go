@@ -2,6 +2,7 @@ package stats
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -9,7 +10,24 @@ import (
 
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/queue"
+	"github.com/waypost/waypost/internal/seal"
+	"github.com/waypost/waypost/internal/stats/visitor"
 )
+
+// Keys seals the secrets of tests.
+func Keys(t testing.TB) *seal.Keyring {
+	t.Helper()
+	return keysOf(t, "a secret key for tests, longer than 32 bytes", "")
+}
+
+func keysOf(t testing.TB, current, previous string) *seal.Keyring {
+	t.Helper()
+	keys, err := seal.New(visitor.SealPurpose, []byte(current), []byte(previous))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
 
 // SealDue does at once what QueueDue leaves to jobs, and returns how many days it
 // sealed.
@@ -44,5 +62,5 @@ func (r *Rollups) SealAgain(ctx context.Context, siteID uuid.UUID, day time.Time
 	if err != nil {
 		return err
 	}
-	return r.seal(ctx, siteID, day)
+	return r.seal(ctx, siteID, day, false)
 }

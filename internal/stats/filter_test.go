@@ -1,6 +1,9 @@
 package stats_test
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/e2e/naive"
 	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
 // filterable are values that randomHits gives, or nearly.
@@ -25,30 +29,79 @@ var filterable = map[stats.Filter][]string{
 	stats.FilterUTMCampaign: {"spring", "été", "1"},
 	stats.FilterUTMTerm:     {"t", "[t]"},
 	stats.FilterUTMContent:  {"c", "c+"},
+	stats.FilterEntry:       {"/", "/a", "/b", "/é", "(other)", "/nowhere"},
+	stats.FilterExit:        {"/", "/c", "/d", "/Z"},
+	stats.FilterHostname:    {"example.com", "blog.example.com", "shop!.example.com"},
+	"prop:plan":             {"free", "team", "fr(ee"},
+	"prop:a":                {"1", "2", "3"},
+	"prop:nothing":          {"x"},
 }
 
-// pattern draws a value with stars in it: for what it stands for, or beside that.
+// filterableOfEvents are values that naive.Traffic gives, or nearly.
+var filterableOfEvents = map[stats.Filter][]string{
+	stats.FilterPath: {"/", "/pricing", "/blog/1", "/über", "/a%20b"}, stats.FilterEntry: {"/", "/pricing"}, stats.FilterExit: {"/", "/v1.2"},
+	stats.FilterEvent: {"signup", "play", "Play"}, stats.FilterHostname: {"www.example.com", "blog.example.com"},
+	stats.FilterSource: {"google.com", "example.org", "notexample.com"}, stats.FilterDevice: {"desktop", "mobile"}, stats.FilterBrowser: {"Chrome", "Safari"},
+	stats.FilterUTMSource: {"news", "ads", "(other)"}, stats.FilterUTMTerm: {"a b"}, "prop:plan": {"free", "team"}, "prop:a": {"0", "1"},
+}
+
+// asNaiveFilters are the same for the naive count.
+func asNaiveFilters(filters stats.Filters) map[string][]string {
+	plain := map[string][]string{}
+	for name, values := range filters {
+		plain[string(name)] = values
+	}
+	return plain
+}
+
+// pattern draws a value with stars in it: for what it stands for, or beside that; or one
+// with a backslash before what it takes literally, or (none), or the exclusion of any.
 func pattern(values []string) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
+		excluded := rapid.SampledFrom([]string{"", "", "!"}).Draw(t, "excluded")
+		switch rapid.IntRange(0, 5).Draw(t, "kind") {
+		case 0:
+			return excluded + "(none)"
+		case 1:
+			literal := strings.NewReplacer("*", `\*`, "!", `\!`, "(", `\(`)
+			return excluded + literal.Replace(rapid.SampledFrom(values).Draw(t, "literal"))
+		}
 		text := []rune(rapid.SampledFrom(values).Draw(t, "value"))
 		for range rapid.IntRange(0, 2).Draw(t, "stars") {
 			from := rapid.IntRange(0, len(text)).Draw(t, "star from")
 			to := rapid.IntRange(from, len(text)).Draw(t, "star to")
 			text = append(append(append([]rune{}, text[:from]...), '*'), text[to:]...)
 		}
-		return string(text)
+		return excluded + string(text)
 	})
 }
 
-func someFilters() *rapid.Generator[stats.Filters] {
+// filtersOf draws filters with values of those that each has.
+func filtersOf(values map[stats.Filter][]string) *rapid.Generator[stats.Filters] {
 	return rapid.Custom(func(t *rapid.T) stats.Filters {
 		filters := stats.Filters{}
 		most := rapid.SampledFrom([]int{1, 1, 2, 2, 3}).Draw(t, "most")
-		names := rapid.SliceOfNDistinct(rapid.SampledFrom(stats.AllFilters()), 1, most, rapid.ID).Draw(t, "filters")
+		names := rapid.SliceOfNDistinct(rapid.SampledFrom(slices.Sorted(maps.Keys(values))), 1, most, rapid.ID).Draw(t, "filters")
 		for _, name := range names {
-			filters[name] = rapid.SliceOfN(pattern(filterable[name]), 1, 4).Draw(t, string(name))
+			filters[name] = rapid.SliceOfN(pattern(values[name]), 1, 4).Draw(t, string(name))
 		}
 		return filters
+	})
+}
+
+// TestAClickOnALabelFindsThatLabel, whatever it is made of.
+func TestAClickOnALabelFindsThatLabel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		label := rapid.StringOfN(rapid.RuneFrom([]rune(`a!*(\)none`)), 1, 12, -1).Draw(t, "label")
+		if rapid.Bool().Draw(t, "none") {
+			label = stats.Unlabelled
+		}
+		filter := map[string][]string{"source": {stats.Exactly(label, false)}}
+		site := naive.New(naive.Rules{Zone: time.UTC}, []naive.Hit{{At: time.Unix(0, 0), Visitor: "a", Path: "/", Labels: map[string]string{"source": label}}})
+		if n := site.Filtered(filter).Summary(naive.Window{From: "1970-01-01", To: "1970-01-01"}).Sessions; n != 1 {
+			t.Fatalf("%q finds %d sessions with the source %q", stats.Exactly(label, false), n, label)
+		}
 	})
 }
 
@@ -68,14 +121,10 @@ func TestFilteredAnswersEqualANaiveCount(t *testing.T) {
 			all := naive.New(naive.Rules{Zone: zone, LabelCap: labelCap}, hits)
 			some, none := 0, 0
 			rapid.Check(t, func(rt *rapid.T) {
-				filters := someFilters().Draw(rt, "filters")
-				plain := map[string][]string{}
-				for name, patterns := range filters {
-					plain[string(name)] = patterns
-				}
+				filters := filtersOf(filterable).Draw(rt, "filters")
 				c := comparison{
 					service: newService(t, d, from.AddDate(0, 0, days), labelCap), site: site, zone: zone, filters: filters,
-					count: all.Filtered(plain), limit: rapid.SampledFrom([]int{2, 500}).Draw(rt, "limit"), events: []string{"signup"},
+					count: all.Filtered(asNaiveFilters(filters)), limit: rapid.SampledFrom([]int{2, 500}).Draw(rt, "limit"), offset: rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(rt, "offset"), events: []string{"signup"},
 				}
 				w := naive.Window{From: from.Format(time.DateOnly), To: from.AddDate(0, 0, days).Format(time.DateOnly)}
 				if rapid.Bool().Draw(rt, "part") {
@@ -88,7 +137,7 @@ func TestFilteredAnswersEqualANaiveCount(t *testing.T) {
 					none++
 				}
 				now := rapid.SampledFrom(hits).Draw(rt, "now").At
-				got, err := newService(t, d, now, 0).Realtime(t.Context(), stats.Query{SiteID: site, Zone: zone, Filters: filters})
+				got, err := newService(t, d, now, 0).Realtime(t.Context(), stats.Query{SiteID: site, Zones: calendar.Always(zone), Filters: filters})
 				if want := c.count.Realtime(now); err != nil || got != want {
 					rt.Fatalf("%d visitors at %v, %v; want %d", got, now, err, want)
 				}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/waypost/waypost/internal/stats/imports"
 )
 
 // agents are what visitors of writeLog use.
@@ -56,7 +58,7 @@ func BenchmarkImportingALog(b *testing.B) {
 	in, out := io.Pipe()
 	go func() { out.CloseWithError(writeLog(out, b.N, time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC))) }()
 	b.ResetTimer()
-	report, err := bench.importer.Import(b.Context(), bench.site, in, Combined, nil)
+	report, err := bench.importer.Import(b.Context(), bench.site, in, imports.Combined, nil)
 	if err != nil || report.Lines != b.N {
 		b.Fatalf("%+v, %v", report, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -15,8 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/waypost/waypost/internal/fault"
-	"github.com/waypost/waypost/internal/site"
-	"github.com/waypost/waypost/internal/stats/client"
+	"github.com/waypost/waypost/internal/stats/imports"
 )
 
 // logLine is a combined line of a visit that counts.
@@ -24,7 +22,7 @@ func logLine(at time.Time, address, path string) string {
 	return fmt.Sprintf("%s - - [%s] \"GET %s HTTP/1.1\" 200 123 \"-\" \"%s\"\n", address, at.Format("02/Jan/2006:15:04:05 -0700"), path, firefox)
 }
 
-func (b *bench) importText(text string, format Format) Report {
+func (b *bench) importText(text string, format imports.Format) imports.Report {
 	b.t.Helper()
 	report, err := b.importer.Import(b.t.Context(), b.site, strings.NewReader(text), format, nil)
 	if err != nil {
@@ -43,16 +41,19 @@ func (b *bench) importText(text string, format Format) Report {
 	return report
 }
 
-func (b *bench) expectImport(text string, format Format, imported int, skipped map[Skip]int) {
+func (b *bench) expectImport(text string, format imports.Format, imported int, skipped map[imports.Skip]int) {
 	b.t.Helper()
 	report := b.importText(text, format)
 	if skipped == nil {
-		skipped = map[Skip]int{}
+		skipped = map[imports.Skip]int{}
 	}
 	if diff := cmp.Diff(skipped, report.Skipped); diff != "" || report.Imported != imported {
 		b.t.Errorf("imported %d lines, want %d; skipped:\n%s", report.Imported, imported, diff)
 	}
 }
+
+// How package imports works on a file.
+const linesTogether, lanesTogether = 4000, 2
 
 var importNow = time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC)
 
@@ -69,13 +70,13 @@ func TestLinesAreSkippedByReason(t *testing.T) {
 		"\n", "\r\n", "not a log line\n", with("GET", "POST"), with("GET", "get"), with("200 123", "404 123"), with("200 123", "206 123"),
 		with("/a?", "/a.CSS?"), with("/a?", "/favicon.ico?"), with(firefox, "Googlebot/2.1"), with(firefox, "-"),
 		with("GET /a", "GET https://example.net/proxied"), with("GET /a", "GET a"), with("2024", "1989"), with("2024", "2124"),
-		"203.0.113.7 - - " + strings.Repeat("x", maxLine) + "\n",
+		"203.0.113.7 - - " + strings.Repeat("x", imports.MaxLine) + "\n",
 		strings.TrimSuffix(with("/a?", "/last?"), "\n"), // no line break at the end of the file
-	}, ""), Combined, 6, map[Skip]int{
-		SkipBlank: 2, SkipMalformed: 2, SkipNotGet: 2, SkipStatus: 2, SkipAsset: 2, SkipBot: 2, SkipUnknownHost: 1, SkipTime: 2, SkipTooLong: 1,
+	}, ""), imports.Combined, 6, map[imports.Skip]int{
+		imports.SkipBlank: 2, imports.SkipMalformed: 2, imports.SkipNotGet: 2, imports.SkipStatus: 2, imports.SkipAsset: 2, imports.SkipBot: 2, imports.SkipUnknownHost: 1, imports.SkipTime: 2, imports.SkipTooLong: 1,
 	})
 	common := good[:strings.Index(good, ` "-"`)] + "\n"
-	b.expectImport(common+strings.Replace(common, "GET", "HEAD", 1), Common, 1, map[Skip]int{SkipNotGet: 1})
+	b.expectImport(common+strings.Replace(common, "GET", "HEAD", 1), imports.Common, 1, map[imports.Skip]int{imports.SkipNotGet: 1})
 	b.expectImport(strings.Join([]string{
 		`{"ts":"2024-05-01T10:00:00Z","url":"https://example.com/n","ip":"203.0.113.9","user_agent":"` + firefox + `"}`,
 		`{"ts":"2024-05-01T12:00:00+02:00","url":"https://example.com/n","name":"signup","props":{"n":1.50,"ok":true,"s":"x"},"event_id":"1"}`,
@@ -87,7 +88,7 @@ func TestLinesAreSkippedByReason(t *testing.T) {
 		`{"ts":"2024-05-01T10:00:00Z","url":"https://example.com/n","user_agent":"curl/8"}`,
 		`{"ts":"2024-05-31T12:06:00Z","url":"https://example.com/n"}`,
 		`{"ts":`,
-	}, "\n"), NDJSON, 2, map[Skip]int{SkipInvalid: 7, SkipUnknownHost: 1, SkipBot: 1, SkipTime: 1, SkipMalformed: 1})
+	}, "\n"), imports.NDJSON, 3, map[imports.Skip]int{imports.SkipInvalid: 6, imports.SkipUnknownHost: 1, imports.SkipBot: 1, imports.SkipTime: 1, imports.SkipMalformed: 1})
 	if n := b.int(`select count(*) from events where props = '{"n": "1.50", "ok": "true", "s": "x"}' and name = 'signup'`); n != 1 {
 		t.Error("the properties were changed on the way")
 	}
@@ -106,16 +107,16 @@ func TestAFileCountsOnceHoweverOftenItIsImported(t *testing.T) {
 		file += strings.Repeat(line, 1+i%3) // equal lines are visits of their own
 	}
 	lines := strings.Count(file, "\n")
-	b.expectImport(file, Combined, lines, nil)
+	b.expectImport(file, imports.Combined, lines, nil)
 	before := b.dump()
-	b.expectImport(file, Combined, 0, map[Skip]int{SkipDuplicate: lines})
+	b.expectImport(file, imports.Combined, 0, map[imports.Skip]int{imports.SkipDuplicate: lines})
 	if diff := cmp.Diff(eventRows(before), eventRows(b.dump())); diff != "" {
 		t.Errorf("the second import changed something:\n%s", diff)
 	}
 	more := logLine(day, "203.0.113.7", "/0") + logLine(day.Add(time.Hour), "203.0.113.8", "/new")
-	b.expectImport(file+more, Combined, 2, map[Skip]int{SkipDuplicate: lines})
+	b.expectImport(file+more, imports.Combined, 2, map[imports.Skip]int{imports.SkipDuplicate: lines})
 	// The lines of another file that are equal to the first's are the same lines.
-	b.expectImport(more, Combined, 0, map[Skip]int{SkipDuplicate: 2})
+	b.expectImport(more, imports.Combined, 0, map[imports.Skip]int{imports.SkipDuplicate: 2})
 	if n := b.int(`select count(*) from events`); n != lines+2 {
 		t.Errorf("%d events, want %d", n, lines+2)
 	}
@@ -156,7 +157,7 @@ func TestAnImportAddsWhatALineExceedsWhatIsThere(t *testing.T) {
 				}
 			}
 			total += added
-			report, err := b.importer.Import(t.Context(), s, strings.NewReader(file.String()), Combined, nil)
+			report, err := b.importer.Import(t.Context(), s, strings.NewReader(file.String()), imports.Combined, nil)
 			if err != nil || report.Imported != added {
 				rt.Fatalf("imported %d, %v; want %d", report.Imported, err, added)
 			}
@@ -181,11 +182,11 @@ func bigLog(lines int) string {
 func TestABrokenOffImportIsCompletedByTheNext(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "UTC", importNow)
-	const lines = 2*importLanes*importBatch + 500
+	const lines = 2*lanesTogether*linesTogether + 500
 	file := bigLog(lines)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	report, err := b.importer.Import(ctx, b.site, strings.NewReader(file), Combined, func(p Progress) { stop() })
+	report, err := b.importer.Import(ctx, b.site, strings.NewReader(file), imports.Combined, func(p imports.Progress) { stop() })
 	if !errors.Is(err, context.Canceled) || report.Imported == 0 || report.Imported == lines {
 		t.Fatalf("broken off: %+v, %v", report, err)
 	}
@@ -196,7 +197,7 @@ func TestABrokenOffImportIsCompletedByTheNext(t *testing.T) {
 	if done < report.Imported || done > lines {
 		t.Errorf("%d events, reported %d", done, report.Imported)
 	}
-	b.expectImport(file, Combined, lines-done, map[Skip]int{SkipDuplicate: done})
+	b.expectImport(file, imports.Combined, lines-done, map[imports.Skip]int{imports.SkipDuplicate: done})
 	if n := b.int(`select count(*) from events`); n != lines {
 		t.Errorf("%d events of %d lines", n, lines)
 	}
@@ -236,25 +237,25 @@ func TestWhatWasReadBeforeAFailureIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "UTC", importNow)
 	file := bigLog(10)
-	report, err := b.importer.Import(t.Context(), b.site, failingReader{strings.NewReader(file[:len(file)-20])}, Combined, nil)
+	report, err := b.importer.Import(t.Context(), b.site, failingReader{strings.NewReader(file[:len(file)-20])}, imports.Combined, nil)
 	if !errors.Is(err, os.ErrClosed) || report.Imported != 9 {
 		t.Errorf("%+v, %v", report, err)
 	}
-	b.expectImport(file, Combined, 1, map[Skip]int{SkipDuplicate: 9})
+	b.expectImport(file, imports.Combined, 1, map[imports.Skip]int{imports.SkipDuplicate: 9})
 }
 
 func TestANewerImportTakesOver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "UTC", importNow)
-	const lines = 3 * importBatch
+	const lines = 3 * linesTogether
 	file := bigLog(lines)
-	var newer Report
-	older, err := b.importer.Import(t.Context(), b.site, strings.NewReader(file), Combined, func(Progress) {
+	var newer imports.Report
+	older, err := b.importer.Import(t.Context(), b.site, strings.NewReader(file), imports.Combined, func(imports.Progress) {
 		if newer.Lines == 0 {
-			newer = b.importText(file, Combined)
+			newer = b.importText(file, imports.Combined)
 		}
 	})
-	if !errors.Is(err, ErrSuperseded) {
+	if !errors.Is(err, imports.ErrSuperseded) {
 		t.Fatalf("the older import: %+v, %v", older, err)
 	}
 	if older.Imported+newer.Imported != lines || b.int(`select count(*) from events`) != lines {
@@ -270,7 +271,7 @@ func TestAnImportThatWaitsForInputStopsWhenTold(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := b.importer.Import(ctx, b.site, in, Combined, nil)
+		_, err := b.importer.Import(ctx, b.site, in, imports.Combined, nil)
 		ended <- err
 	}()
 	if _, err := io.WriteString(out, bigLog(1)); err != nil {
@@ -285,40 +286,4 @@ func TestAnImportThatWaitsForInputStopsWhenTold(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("still waiting")
 	}
-}
-
-func FuzzImportedLine(f *testing.F) {
-	for _, line := range []string{
-		logLine(importNow, "203.0.113.7", "/a?utm_source=%ff"), `{"ts":"2024-05-01T10:00:00Z","url":"https://example.com/n","props":{"n":1e999}}`,
-		logLine(importNow, "::1", "http://example.com:80/%00"), "\x00",
-	} {
-		f.Add(line)
-	}
-	parser := lineParserFor(f)
-	f.Fuzz(func(t *testing.T, line string) {
-		for _, format := range []Format{Combined, Common, NDJSON} {
-			parser.format = format
-			v, skip := parser.parse([]byte(line))
-			if skip != "" {
-				continue
-			}
-			for _, stored := range []string{v.path, v.name, v.origin.source, v.origin.utmSource, v.origin.utmTerm, v.origin.device, v.origin.browser, v.origin.os} {
-				if label(stored) != stored {
-					t.Errorf("%q becomes the label %q, which can't be stored", line, stored)
-				}
-			}
-			if v.at.After(importNow.Add(aheadOfClock)) || v.at.Year() < firstImportYear || !strings.HasPrefix(v.path, "/") {
-				t.Errorf("%q becomes %+v", line, v)
-			}
-		}
-	})
-}
-
-func lineParserFor(t testing.TB) lineParser {
-	t.Helper()
-	clients, err := client.NewParser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lineParser{site: site.Site{Domain: "example.com", Zone: time.UTC}, clients: clients, now: func() time.Time { return importNow }, country: func(netip.Addr) string { return "" }}
 }

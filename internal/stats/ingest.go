@@ -6,10 +6,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"log/slog"
 	"net/netip"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -18,20 +18,29 @@ import (
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/groupcommit"
 	"github.com/waypost/waypost/internal/identity"
+	"github.com/waypost/waypost/internal/seal"
 	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats/calendar"
 	"github.com/waypost/waypost/internal/stats/client"
+	"github.com/waypost/waypost/internal/stats/drop"
+	"github.com/waypost/waypost/internal/stats/hit"
+	"github.com/waypost/waypost/internal/stats/session"
+	"github.com/waypost/waypost/internal/stats/visitor"
 )
 
 // Sites are what an Ingester asks about sites.
 type Sites interface {
-	ImportSecrets
-	PublicKeys
+	drop.PublicKeys
 }
 
 // IngesterOptions configure NewIngester.
 type IngesterOptions struct {
 	DB    *db.DB // mandatory
 	Sites Sites  // mandatory
+	// Keys seals salts and import secrets; mandatory. seal.New makes it for SealPurpose.
+	Keys *seal.Keyring
+	// Logger is told of salts that no key opens; nil for nobody.
+	Logger *slog.Logger
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Random gives the salts; default crypto/rand.
@@ -51,8 +60,8 @@ type IngesterOptions struct {
 }
 
 func (o IngesterOptions) validate() error {
-	if o.DB == nil || o.Sites == nil {
-		return errors.New("stats: IngesterOptions need DB and Sites")
+	if o.DB == nil || o.Sites == nil || o.Keys == nil {
+		return errors.New("stats: IngesterOptions need DB, Sites and Keys")
 	}
 	return nil
 }
@@ -64,7 +73,7 @@ func (o IngesterOptions) withDefaults() IngesterOptions {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
-	o.SessionGap = cmp.Or(o.SessionGap, defaultSessionGap)
+	o.SessionGap = cmp.Or(o.SessionGap, session.DefaultGap)
 	if o.Country == nil {
 		o.Country = func(netip.Addr) string { return "" }
 	}
@@ -86,13 +95,16 @@ const (
 
 // Ingester counts hits. What it was told is durable when it returns.
 type Ingester struct {
-	o       IngesterOptions
-	write   recorder
-	collect *groupcommit.Group[event, struct{}]
-	batches *groupcommit.Group[reportedBatch, int]
-	drops   *groupcommit.Group[dropKey, struct{}]
-	refused *refusals
-	metrics *collected
+	o        IngesterOptions
+	queries  *dbsqlc.Queries
+	clients  *client.Parser
+	days     *visitor.Book
+	sessions session.Store
+	collect  *groupcommit.Group[session.Event, struct{}]
+	batches  *groupcommit.Group[reportedBatch, int]
+	drops    *groupcommit.Group[drop.Key, struct{}]
+	refused  *drop.Refusals
+	metrics  *collected
 }
 
 // NewIngester makes an Ingester and starts its flushers. Close stops them.
@@ -100,12 +112,17 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	i := &Ingester{o: o.withDefaults()}
-	var err error
-	if i.write, err = newRecorder(i.o.DB, i.o.Sites, i.o.Now, i.o.Random, i.o.SessionGap); err != nil {
+	o = o.withDefaults()
+	clients, err := client.NewParser()
+	if err != nil {
 		return nil, err
 	}
-	i.collect = groupcommit.New(groupcommit.Options[event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, MaxWait: maxQueueWait, Gap: collectGap, Size: eventSize}, i.flush)
+	queries := dbsqlc.New()
+	i := &Ingester{
+		o: o, queries: queries, clients: clients, sessions: session.NewStore(queries, o.SessionGap),
+		days: visitor.NewBook(visitor.Options{DB: o.DB, Keys: o.Keys, Logger: o.Logger, Now: o.Now, Random: o.Random}),
+	}
+	i.collect = groupcommit.New(groupcommit.Options[session.Event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, MaxWait: maxQueueWait, Gap: collectGap, Size: eventSize}, i.flush)
 	// One more flusher than there is by default: a batch is large, and another can be
 	// sent while one waits for the visitors that it shares with a third.
 	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{
@@ -114,8 +131,8 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 	if i.metrics, err = newCollected(i.o.Metrics, i.collect.Waiting); err != nil {
 		return nil, err
 	}
-	i.drops = newDropGroup(i.o.DB, i.write.sessions.queries)
-	i.refused = newRefusals(i.o.DB, i.write.sessions.queries, i.o.Sites, i.o.RefusedEvery)
+	i.drops = drop.NewGroup(i.o.DB, i.queries)
+	i.refused = drop.NewRefusals(i.o.DB, i.queries, i.o.Sites, i.o.RefusedEvery)
 	return i, nil
 }
 
@@ -124,32 +141,32 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 // nil as well, after the COMMIT of their count by reason. A hit that breaks a
 // rule is a fault of kind Invalid; a full queue or an absent database one of kind
 // Unavailable.
-func (i *Ingester) Collect(ctx context.Context, s site.Site, h Hit) error {
+func (i *Ingester) Collect(ctx context.Context, s site.Site, h hit.Hit) error {
 	dropped, err := i.collectHit(ctx, s, h)
 	i.metrics.count(dropped, err)
 	return err
 }
 
-func (i *Ingester) collectHit(ctx context.Context, s site.Site, h Hit) (Drop, error) {
+func (i *Ingester) collectHit(ctx context.Context, s site.Site, h hit.Hit) (drop.Reason, error) {
 	h.At = i.o.Now()
-	v, dropped, err := visitOf(s, i.located(h), i.write.clients.Parse(h.UserAgent))
+	v, dropped, err := hit.Read(s, i.located(h), i.clients.Parse(h.UserAgent))
 	if fault.KindOf(err) == fault.Invalid {
-		dropped = DropInvalid
+		dropped = drop.Invalid
 	}
-	if dropped != counted {
+	if dropped != drop.None {
 		if _, notCounted := i.drops.Submit(ctx, i.dropKey(s, dropped)); notCounted != nil {
 			return dropped, notCounted
 		}
 	}
-	if err != nil || dropped != counted {
+	if err != nil || dropped != drop.None {
 		return dropped, err
 	}
-	events, err := i.write.place(ctx, s, []visit{v})
+	events, err := i.days.Place(ctx, s, []hit.Visit{v})
 	if err != nil {
-		return counted, orGone(err, site.ErrSiteKey)
+		return drop.None, orGone(err, site.ErrSiteKey)
 	}
 	_, err = i.collect.Submit(ctx, events[0])
-	return counted, orGone(err, site.ErrSiteKey)
+	return drop.None, orGone(err, site.ErrSiteKey)
 }
 
 // orGone is err, or gone when the site was deleted while the caller remembered it.
@@ -161,7 +178,7 @@ func orGone(err, gone error) error {
 }
 
 // located adds the country of the hit's address.
-func (i *Ingester) located(h Hit) Hit {
+func (i *Ingester) located(h hit.Hit) hit.Hit {
 	if h.Country == "" && h.Address.IsValid() {
 		h.Country = i.o.Country(h.Address)
 	}
@@ -172,69 +189,49 @@ func (i *Ingester) located(h Hit) Hit {
 // the database and in memory, and returns how many days had one there. From then
 // on nobody can tell who that day's visitors were.
 func (i *Ingester) DestroySalts(ctx context.Context) (int, error) {
-	return i.write.days.destroySalts(ctx)
+	return i.days.DestroySalts(ctx)
+}
+
+// SealSecrets seals the salts and import secrets that a program of before left plain, or
+// that are sealed under the previous secret key, and returns how many. What no key opens
+// it leaves alone.
+func (i *Ingester) SealSecrets(ctx context.Context) (int, error) {
+	return i.days.SealSecrets(ctx)
+}
+
+// DestroyImportSecrets destroys the import secrets that nobody used for as many days, and
+// returns how many. 0 days keeps them.
+func (i *Ingester) DestroyImportSecrets(ctx context.Context, days int) (int, error) {
+	return i.days.DestroyImportSecrets(ctx, days)
 }
 
 // Close stores the hits already accepted and refuses new ones.
 func (i *Ingester) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	return errors.Join(i.collect.Close(ctx), i.batches.Close(ctx), i.drops.Close(ctx), i.refused.close(ctx))
+	return errors.Join(i.collect.Close(ctx), i.batches.Close(ctx), i.drops.Close(ctx), i.refused.Close(ctx))
+}
+
+func (i *Ingester) dropKey(s site.Site, reason drop.Reason) drop.Key {
+	return drop.Key{Site: s.ID, Day: calendar.DateOf(i.o.Now().In(s.Zone)), Reason: reason}
+}
+
+// CountRefused counts a hit that was refused before its site was asked, because there were
+// too many or because it could not be read, in the memory of this process until the next
+// flush. Keys of no site count nowhere.
+func (i *Ingester) CountRefused(siteKey string, reason drop.Reason) {
+	i.refused.Count(siteKey, i.o.Now(), reason)
 }
 
 // flush is one shared transaction of hits of any sites.
-func (i *Ingester) flush(ctx context.Context, batch []event) ([]struct{}, error) {
+func (i *Ingester) flush(ctx context.Context, batch []session.Event) ([]struct{}, error) {
 	err := i.o.DB.InIndexTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
-		return i.write.sessions.write(ctx, tx, batch)
+		return i.sessions.Write(ctx, tx, batch)
 	})
 	return make([]struct{}, len(batch)), err
 }
 
-func eventSize(e event) int {
+func eventSize(e session.Event) int {
 	const fixed = 512
-	return fixed + len(e.path) + len(e.name) + len(e.props) + len(e.origin.source)
-}
-
-// recorder turns visits into stored events.
-type recorder struct {
-	db       *db.DB
-	clients  *client.Parser
-	days     *dayBook
-	sessions sessionStore
-}
-
-func newRecorder(d *db.DB, secrets ImportSecrets, now func() time.Time, random io.Reader, gap time.Duration) (recorder, error) {
-	clients, err := client.NewParser()
-	if err != nil {
-		return recorder{}, err
-	}
-	queries := dbsqlc.New()
-	days := &dayBook{
-		db: d, queries: queries, secrets: secrets, now: now, random: random,
-		recent: make(map[uuid.UUID][]saltedDay), months: make(map[time.Time]bool),
-	}
-	return recorder{db: d, clients: clients, days: days, sessions: sessionStore{queries: queries, ids: new(sessionIDs), gap: gap}}, nil
-}
-
-// place gives visits their site days and visitors. Addresses and user agents end here.
-func (r recorder) place(ctx context.Context, s site.Site, visits []visit) ([]event, error) {
-	if len(visits) == 0 {
-		return nil, nil
-	}
-	instants := make([]time.Time, len(visits))
-	for i, v := range visits {
-		instants[i] = v.at
-	}
-	days, err := r.days.find(ctx, s, instants)
-	if err != nil {
-		return nil, err
-	}
-	events := make([]event, len(visits))
-	for i, v := range visits {
-		events[i] = event{
-			key: visitorDay{site: s.ID, day: days[i].day, visitor: visitorNumber(days[i].salt, v.from, v.userAgent)},
-			at:  v.at, path: v.path, name: v.name, props: v.props, origin: v.origin,
-		}
-	}
-	return events, nil
+	return fixed + len(e.Path) + len(e.Hostname) + len(e.Name) + len(e.Props) + len(e.Origin.Source)
 }

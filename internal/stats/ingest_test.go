@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +21,9 @@ import (
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/fault"
 	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats/hit"
+	"github.com/waypost/waypost/internal/stats/imports"
+	"github.com/waypost/waypost/internal/stats/visitor"
 )
 
 const (
@@ -46,7 +48,7 @@ type bench struct {
 	sites    *site.Service
 	site     site.Site
 	ingester *Ingester
-	importer *Importer
+	importer *imports.Importer
 	clock    *testClock
 }
 
@@ -70,9 +72,9 @@ func newBenchOn(t testing.TB, d *db.DB, zone string, now time.Time) *bench {
 	return b
 }
 
-func (b *bench) anotherImporter() *Importer {
+func (b *bench) anotherImporter() *imports.Importer {
 	b.t.Helper()
-	i, err := NewImporter(ImporterOptions{DB: b.db, Secrets: b.sites, Now: b.clock.now})
+	i, err := imports.New(imports.Options{DB: b.db, Keys: Keys(b.t), Now: b.clock.now})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -80,12 +82,12 @@ func (b *bench) anotherImporter() *Importer {
 }
 
 // importHits counts hits with times of their own, as lines that are equal to no others.
-func (b *bench) importHits(m *Importer, s site.Site, hits ...Hit) error {
+func (b *bench) importHits(m *imports.Importer, s site.Site, hits ...hit.Hit) error {
 	b.t.Helper()
 	var file bytes.Buffer
 	out := json.NewEncoder(&file)
 	for _, h := range hits {
-		line := importedEvent{
+		line := imports.Event{
 			EventID: uuid.NewString(), TS: h.At, URL: h.URL, Referrer: h.Referrer, Name: h.Name, Props: h.Props,
 			IP: h.Address.String(), UserAgent: h.UserAgent,
 		}
@@ -93,8 +95,8 @@ func (b *bench) importHits(m *Importer, s site.Site, hits ...Hit) error {
 			return err
 		}
 	}
-	report, err := m.Import(b.t.Context(), s, &file, NDJSON, nil)
-	if err == nil && report.Imported+report.Skipped[SkipBot] != len(hits) {
+	report, err := m.Import(b.t.Context(), s, &file, imports.NDJSON, nil)
+	if err == nil && report.Imported+report.Skipped[imports.SkipBot] != len(hits) {
 		err = fmt.Errorf("of %d hits: %+v", len(hits), report)
 	}
 	return err
@@ -108,7 +110,7 @@ func (b *bench) anotherIngester() *Ingester {
 
 func (b *bench) ingesterAt(now func() time.Time) *Ingester {
 	b.t.Helper()
-	i, err := NewIngester(IngesterOptions{DB: b.db, Sites: b.sites, Now: now})
+	i, err := NewIngester(IngesterOptions{DB: b.db, Sites: b.sites, Keys: Keys(b.t), Now: now})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -120,17 +122,17 @@ func (b *bench) ingesterAt(now func() time.Time) *Ingester {
 	return i
 }
 
-func hit(change func(*Hit)) Hit {
-	h := Hit{Address: netip.MustParseAddr("203.0.113.7"), UserAgent: firefox, URL: "https://example.com/"}
+func aHit(change func(*hit.Hit)) hit.Hit {
+	h := hit.Hit{Address: netip.MustParseAddr("203.0.113.7"), UserAgent: firefox, URL: "https://example.com/"}
 	if change != nil {
 		change(&h)
 	}
 	return h
 }
 
-func (b *bench) collect(i *Ingester, change func(*Hit)) {
+func (b *bench) collect(i *Ingester, change func(*hit.Hit)) {
 	b.t.Helper()
-	if err := i.Collect(b.t.Context(), b.site, hit(change)); err != nil {
+	if err := i.Collect(b.t.Context(), b.site, aHit(change)); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -165,12 +167,12 @@ func (b *bench) dump() string {
 func TestWhatAHitSaysIsStoredAndWhoSentItIsNot(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "UTC", time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC))
-	b.collect(b.ingester, func(h *Hit) {
+	b.collect(b.ingester, func(h *hit.Hit) {
 		h.URL = "https://www.example.com:8443/Blog/100%?utm_source=news&utm_medium=mail&utm_campaign=a+b&utm_term=%ff%00x&utm_content=c#top"
 		h.Referrer, h.Country = "https://www.Google.com/search?q=x", "PT"
 	})
-	b.collect(b.ingester, func(h *Hit) {
-		h.URL, h.Name, h.Props = "https://example.com", "signup", Props{"plan": "pro"}
+	b.collect(b.ingester, func(h *hit.Hit) {
+		h.URL, h.Name, h.Props = "https://example.com", "signup", hit.Props{"plan": "pro"}
 		h.Referrer = "https://example.com/Blog"
 	})
 	got := b.dump()
@@ -195,13 +197,13 @@ func TestWhatAHitSaysIsStoredAndWhoSentItIsNot(t *testing.T) {
 func TestHitsThatMustNotCountAreAcceptedAndLeaveNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "UTC", time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC))
-	for _, change := range []func(*Hit){
-		func(h *Hit) { h.UserAgent = "" },
-		func(h *Hit) { h.UserAgent = "curl/8.5.0" },
-		func(h *Hit) { h.URL = "https://example.org/" },
-		func(h *Hit) { h.URL = "https://notexample.com/" },
-		func(h *Hit) { h.URL = "https://example.com@evil.net/" },
-		func(h *Hit) { h.DoNotTrack = true },
+	for _, change := range []func(*hit.Hit){
+		func(h *hit.Hit) { h.UserAgent = "" },
+		func(h *hit.Hit) { h.UserAgent = "curl/8.5.0" },
+		func(h *hit.Hit) { h.URL = "https://example.org/" },
+		func(h *hit.Hit) { h.URL = "https://notexample.com/" },
+		func(h *hit.Hit) { h.URL = "https://example.com@evil.net/" },
+		func(h *hit.Hit) { h.DoNotTrack = true },
 	} {
 		b.collect(b.ingester, change)
 	}
@@ -213,31 +215,33 @@ func TestHitsThatMustNotCountAreAcceptedAndLeaveNothing(t *testing.T) {
 func TestHitsThatBreakARuleNameTheField(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "UTC", time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC))
-	many := Props{}
+	many := hit.Props{}
 	for i := range 17 {
 		many[fmt.Sprint(i)] = "x"
 	}
 	for _, c := range []struct {
 		field  string
-		change func(*Hit)
+		change func(*hit.Hit)
 	}{
-		{"url", func(h *Hit) { h.URL = "" }},
-		{"url", func(h *Hit) { h.URL = "/path" }},
-		{"url", func(h *Hit) { h.URL = "https:///path" }},
-		{"url", func(h *Hit) { h.URL = "https://example.com/\x00" }},
-		{"name", func(h *Hit) { h.Name = strings.Repeat("é", 101) }},
-		{"name", func(h *Hit) { h.Name = "a\x00" }},
-		{"props", func(h *Hit) { h.Props = many }},
-		{"props", func(h *Hit) { h.Props = Props{"": "x"} }},
-		{"props", func(h *Hit) { h.Props = Props{"x": strings.Repeat("x", 1001)} }},
+		{"url", func(h *hit.Hit) { h.URL = "" }},
+		{"url", func(h *hit.Hit) { h.URL = "/path" }},
+		{"url", func(h *hit.Hit) { h.URL = "https:///path" }},
+		{"url", func(h *hit.Hit) { h.URL = "https://example.com/\x00" }},
+		{"name", func(h *hit.Hit) { h.Name = strings.Repeat("é", 101) }},
+		{"name", func(h *hit.Hit) { h.Name = "a\x00" }},
+		{"props", func(h *hit.Hit) { h.Props = many }},
+		{"props", func(h *hit.Hit) { h.Props = hit.Props{"": "x"} }},
+		{"props", func(h *hit.Hit) { h.Props = hit.Props{"x": strings.Repeat("x", 1001)} }},
 	} {
-		err := b.ingester.Collect(t.Context(), b.site, hit(c.change))
+		err := b.ingester.Collect(t.Context(), b.site, aHit(c.change))
 		f, ok := errors.AsType[*fault.Error](err)
 		if !ok || f.Kind != fault.Invalid || len(f.Details) != 1 || f.Details[c.field] == "" {
 			t.Errorf("%s: %v", c.field, err)
 		}
 	}
-	b.collect(b.ingester, func(h *Hit) { h.Name, h.Props = strings.Repeat("é", 100), Props{"x": strings.Repeat("é", 1000)} })
+	b.collect(b.ingester, func(h *hit.Hit) {
+		h.Name, h.Props = strings.Repeat("é", 100), hit.Props{"x": strings.Repeat("é", 1000)}
+	})
 }
 
 func TestPathsAreCutAtACharacter(t *testing.T) {
@@ -248,7 +252,7 @@ func TestPathsAreCutAtACharacter(t *testing.T) {
 		{"/" + strings.Repeat("é", 600), "/" + strings.Repeat("é", 511)},
 		{"/\xff\x00", "/\uFFFD\uFFFD"},
 	} {
-		if got := label(c.in); got != c.want {
+		if got := hit.Label(c.in); got != c.want {
 			t.Errorf("label of %d bytes has %d: %.20q", len(c.in), len(got), got)
 		}
 	}
@@ -297,12 +301,12 @@ func TestAVisitorLastsASiteDay(t *testing.T) {
 func TestVisitorsAreToldApartByAddressAndUserAgentOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "UTC", time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC))
-	for _, change := range []func(*Hit){
+	for _, change := range []func(*hit.Hit){
 		nil,
-		func(h *Hit) { h.Address = netip.MustParseAddr("::ffff:203.0.113.7") },
-		func(h *Hit) { h.URL = "https://www.example.com/elsewhere" },
-		func(h *Hit) { h.Address = netip.MustParseAddr("203.0.113.8") },
-		func(h *Hit) { h.UserAgent = safari },
+		func(h *hit.Hit) { h.Address = netip.MustParseAddr("::ffff:203.0.113.7") },
+		func(h *hit.Hit) { h.URL = "https://www.example.com/elsewhere" },
+		func(h *hit.Hit) { h.Address = netip.MustParseAddr("203.0.113.8") },
+		func(h *hit.Hit) { h.UserAgent = safari },
 	} {
 		b.collect(b.ingester, change)
 	}
@@ -311,7 +315,7 @@ func TestVisitorsAreToldApartByAddressAndUserAgentOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.ingester.Collect(t.Context(), other, hit(nil)); err != nil {
+	if err := b.ingester.Collect(t.Context(), other, aHit(nil)); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.int(`select count(distinct visitor) from events where site_id = $1`, b.site.ID); n != 3 {
@@ -327,7 +331,7 @@ func TestSaltsAreDestroyedAfterTwoDays(t *testing.T) {
 	start := time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC)
 	b := newBench(t, "UTC", start)
 	b.collect(b.ingester, nil)
-	late := hit(func(h *Hit) { h.At = start })
+	late := aHit(func(h *hit.Hit) { h.At = start })
 	destroy := func(at time.Time, want int) {
 		t.Helper()
 		b.clock.set(at)
@@ -339,26 +343,24 @@ func TestSaltsAreDestroyedAfterTwoDays(t *testing.T) {
 	if err := b.importHits(b.importer, b.site, late); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.int(`select count(distinct visitor) from events`); n != 1 {
-		t.Errorf("a late hit made %d visitors of one", n)
+	if n := b.int(`select count(distinct visitor) from events`); n != 2 {
+		t.Errorf("an imported line and a live hit made %d visitors, want 2", n)
 	}
 	destroy(time.Date(2024, 6, 3, 0, 0, 1, 0, time.UTC), 1)
-	if n := b.int(`select count(*) from site_days where salt is not null`); n != 0 {
+	if n := b.int(`select count(*) from site_days where salt is not null or salt_box is not null`); n != 0 {
 		t.Errorf("%d salts left", n)
 	}
 	for _, i := range []*Ingester{b.ingester, b.anotherIngester()} {
-		for _, days := range i.write.days.recent {
-			if slices.ContainsFunc(days, func(d saltedDay) bool { return d.salt != nil }) {
-				t.Error("the salt is still in memory")
-			}
+		if n := i.days.Salts(); n != 0 {
+			t.Errorf("%d salts are still in memory", n)
 		}
 	}
-	for _, m := range []*Importer{b.importer, b.anotherImporter()} { // the first had the salt
+	for _, m := range []*imports.Importer{b.importer, b.anotherImporter()} { // the first had the salt
 		if err := b.importHits(m, b.site, late); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// Nobody can join the day's own visitors any more, but later ones meet.
+	// Imported lines meet each other, whether the day has its salt or not.
 	if n := b.int(`select count(distinct visitor) from events`); n != 2 {
 		t.Errorf("%d visitors after the salt was destroyed, want 2", n)
 	}
@@ -368,22 +370,22 @@ func TestOldDaysNeedTheImportSecret(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC)
 	b := newBench(t, "UTC", now)
-	old := hit(func(h *Hit) { h.At = now.AddDate(0, 0, -30) })
-	for _, m := range []*Importer{b.importer, b.anotherImporter()} {
-		if err := b.importHits(m, b.site, old, hit(func(h *Hit) { h.At = now.AddDate(0, 0, -1) })); err != nil {
+	old := aHit(func(h *hit.Hit) { h.At = now.AddDate(0, 0, -30) })
+	for _, m := range []*imports.Importer{b.importer, b.anotherImporter()} {
+		if err := b.importHits(m, b.site, old, aHit(func(h *hit.Hit) { h.At = now.AddDate(0, 0, -1) })); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := b.int(`select count(distinct visitor) from events`); n != 2 {
 		t.Errorf("%d visitor numbers for two days", n)
 	}
-	if n := b.int(`select count(*) from site_days where salt is null and day = '2024-05-01'`); n != 1 {
+	if n := b.int(`select count(*) from site_days where salt_box is null and salt is null and day = '2024-05-01'`); n != 1 {
 		t.Error("the salt of an old day is stored")
 	}
-	if err := b.sites.ForgetImport(t.Context(), b.site.ID); err != nil {
+	if err := b.importer.Forget(t.Context(), b.site.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.importHits(b.importer, b.site, old); !errors.Is(err, ErrForgotten) {
+	if err := b.importHits(b.importer, b.site, old); !errors.Is(err, visitor.ErrForgotten) {
 		t.Errorf("import of an old day = %v", err)
 	}
 	b.collect(b.ingester, nil)
@@ -398,11 +400,11 @@ func TestEveryAcceptedHitIsStoredAndRefusedOnesAreNot(t *testing.T) {
 	for c := range callers {
 		wait.Go(func() {
 			for n := range each {
-				change := func(h *Hit) {
+				change := func(h *hit.Hit) {
 					h.URL = fmt.Sprintf("https://example.com/%d/%d", c, n)
 					h.Address = netip.AddrFrom4([4]byte{203, 0, 113, byte(c % 4)})
 				}
-				if err := ingesters[c%2].Collect(t.Context(), b.site, hit(change)); err != nil {
+				if err := ingesters[c%2].Collect(t.Context(), b.site, aHit(change)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -422,7 +424,7 @@ func TestEveryAcceptedHitIsStoredAndRefusedOnesAreNot(t *testing.T) {
 	if err := stopped.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := stopped.Collect(context.WithoutCancel(t.Context()), b.site, hit(nil)); fault.KindOf(err) != fault.Unavailable {
+	if err := stopped.Collect(context.WithoutCancel(t.Context()), b.site, aHit(nil)); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("Collect after Close = %v", err)
 	}
 	if n := b.int(`select count(*) from events`); n != callers*each {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/waypost/waypost/e2e/naive"
 	"github.com/waypost/waypost/internal/fault"
-	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
 // comparison holds a service's answers about one site against a naive count.
@@ -21,15 +21,19 @@ type comparison struct {
 	service *stats.Service
 	site    uuid.UUID
 	zone    *time.Location
-	zones   []site.ZoneChange
+	zones   calendar.Zones // when there was more than zone
 	count   *naive.Site
 	filters stats.Filters // that count has been through
 	limit   int
+	offset  int      // of the lists with all that can be asked for
 	events  []string // names whose properties are compared
+	// rollupsOnly leaves out what is counted from single visits: sessions by label, and rows
+	// without one.
+	rollupsOnly bool
 }
 
 var (
-	granularities = []stats.Granularity{stats.ByHour, stats.ByDay, stats.ByWeek, stats.ByMonth}
+	granularities = []calendar.Granularity{calendar.ByHour, calendar.ByDay, calendar.ByWeek, calendar.ByMonth}
 	dimensions    = []stats.Dimension{
 		stats.ByPage, stats.ByEntry, stats.ByExit, stats.BySource,
 		stats.ByUTMSource, stats.ByUTMMedium, stats.ByUTMCampaign, stats.ByUTMTerm, stats.ByUTMContent,
@@ -45,7 +49,11 @@ func (c comparison) differences(ctx context.Context, w naive.Window) (string, er
 			report += fmt.Sprintf("%s over %s to %s (-naive +product):\n%s", what, w.From, w.To, diff)
 		}
 	}
-	q := stats.Query{SiteID: c.site, Zone: c.zone, Zones: c.zones, From: w.From, To: w.To, Limit: c.limit, Filters: c.filters, Compare: true}
+	zones := c.zones
+	if zones == nil {
+		zones = calendar.Always(c.zone)
+	}
+	q := stats.Query{SiteID: c.site, Zones: zones, From: w.From, To: w.To, Limit: c.limit, Filters: c.filters, Compare: true}
 	previous := c.count.Previous(w)
 
 	summary, err := c.service.Summary(ctx, q)
@@ -75,12 +83,14 @@ func (c comparison) differences(ctx context.Context, w naive.Window) (string, er
 		return "", err
 	}
 	for _, d := range dimensions {
-		want := c.count.Breakdown(w, string(d), c.limit)
-		got := make([]naive.Row, len(rows[d]))
-		for i, r := range rows[d] {
-			got[i] = naive.Row(r)
+		want := c.count.Breakdown(w, string(d), allRows)
+		note(string(d), firstRows(want, 0, c.limit), plainRows(rows[d].Rows))
+		note("rows of "+string(d), len(want), int(rows[d].Total))
+	}
+	if !c.rollupsOnly {
+		if err := c.compareVisits(ctx, q, w, note); err != nil {
+			return "", err
 		}
-		note(string(d), append([]naive.Row{}, want...), got)
 	}
 
 	for _, name := range c.events {
@@ -89,6 +99,54 @@ func (c comparison) differences(ctx context.Context, w naive.Window) (string, er
 		}
 	}
 	return report, nil
+}
+
+// compareVisits asks for all that can be added to rows and buckets.
+func (c comparison) compareVisits(ctx context.Context, q stats.Query, w naive.Window, note func(what string, want, got any)) error {
+	q.Visits, q.Empty, q.Offset = true, true, c.offset
+	for _, g := range granularities {
+		series, err := c.service.Timeseries(ctx, q, g)
+		if err != nil {
+			return err
+		}
+		got := make([]naive.Visits, len(series.Buckets))
+		for i, b := range series.Buckets {
+			got[i] = naive.Visits(*b.Visits)
+		}
+		note("visits by "+string(g), c.count.SeriesVisits(w, string(g)), got)
+	}
+	rows, err := c.service.Breakdowns(ctx, q, dimensions...)
+	if err != nil {
+		return err
+	}
+	for _, d := range dimensions {
+		want, of := c.count.BreakdownWithNone(w, string(d)), c.count.RowVisits(w, string(d))
+		note(string(d)+" with all", firstRows(want, c.offset, c.limit), plainRows(rows[d].Rows))
+		note("rows of "+string(d)+" with all", len(want), int(rows[d].Total))
+		for _, r := range rows[d].Rows {
+			if d == stats.ByPage {
+				note("visits of a page", (*stats.Visits)(nil), r.Visits)
+				continue
+			}
+			note("visits of "+string(d)+" "+r.Label, of[r.Label], naive.Visits(*r.Visits))
+		}
+	}
+	return nil
+}
+
+// allRows asks for the whole of a list.
+const allRows = 1 << 30
+
+func firstRows(rows []naive.Row, offset, limit int) []naive.Row {
+	return append([]naive.Row{}, rows[min(offset, len(rows)):min(offset+limit, len(rows))]...)
+}
+
+func plainRows(rows []stats.Row) []naive.Row {
+	out := make([]naive.Row, len(rows))
+	for i, r := range rows {
+		out[i] = naive.Row{Label: r.Label, Visitors: r.Visitors, Pageviews: r.Pageviews}
+	}
+	return out
 }
 
 func (c comparison) compareEvents(ctx context.Context, q stats.Query, w naive.Window, name string, note func(what string, want, got any)) error {
@@ -129,7 +187,7 @@ func (c comparison) mustAgree(ctx context.Context, t rapid.TB, w naive.Window) {
 func asNaive(buckets []stats.Bucket) []naive.Bucket {
 	out := make([]naive.Bucket, len(buckets))
 	for i, b := range buckets {
-		out[i] = naive.Bucket(b)
+		out[i] = naive.Bucket{Start: b.Start, Pageviews: b.Pageviews, Visitors: b.Visitors}
 	}
 	return out
 }

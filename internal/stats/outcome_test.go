@@ -11,6 +11,8 @@ import (
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/stats/drop"
+	"github.com/waypost/waypost/internal/stats/hit"
 )
 
 var undecided = []string{"XX000", "XX001", "08006", "57P01", "57P03", dbtest.FIN, dbtest.RST}
@@ -66,7 +68,7 @@ func TestAHitWhoseCommitIsNotAnsweredIsCountedOnceOrRefused(t *testing.T) {
 					var visitors sync.WaitGroup
 					for range together {
 						visitors.Go(func() {
-							switch err := b.ingester.Collect(t.Context(), b.site, hit(nil)); {
+							switch err := b.ingester.Collect(t.Context(), b.site, aHit(nil)); {
 							case err == nil:
 								told.Add(1)
 							case fault.KindOf(err) == fault.Unavailable:
@@ -114,7 +116,7 @@ func TestABatchWhoseCommitIsNotAnsweredIsCountedOnce(t *testing.T) {
 			if n := b.int(`select count(*) from events`) - 1; n != id {
 				t.Errorf("%d events of %d ids", n, id)
 			}
-			if n := b.drops()[DropInvalid]; n != int64(id/2) {
+			if n := b.drops()[drop.Invalid]; n != int64(id/2) {
 				t.Errorf("%d of %d events are counted as refused", n, id/2)
 			}
 		})
@@ -126,10 +128,10 @@ func TestAHitThatMustNotCountIsDroppedOnceWhateverBecomesOfTheCommit(t *testing.
 	b, proxy := newSpoilt(t)
 	for n, answer := range undecided {
 		proxy.SpoilNext(dbtest.Fault{Fate: dbtest.Applied, Answer: answer})
-		if err := b.ingester.Collect(t.Context(), b.site, hit(func(h *Hit) { h.UserAgent = "curl/8.5.0" })); err != nil {
+		if err := b.ingester.Collect(t.Context(), b.site, aHit(func(h *hit.Hit) { h.UserAgent = "curl/8.5.0" })); err != nil {
 			t.Errorf("%s: %v", answer, err)
 		}
-		if got := b.drops()[DropBot]; got != int64(n+1) {
+		if got := b.drops()[drop.Bot]; got != int64(n+1) {
 			t.Errorf("%s: %d drops, want %d", answer, got, n+1)
 		}
 	}
@@ -138,27 +140,27 @@ func TestAHitThatMustNotCountIsDroppedOnceWhateverBecomesOfTheCommit(t *testing.
 func TestRefusalsThatMayBeStoredAreNotCountedAgain(t *testing.T) {
 	t.Parallel()
 	b, proxy := newSpoilt(t)
-	b.ingester.CountRefused(b.site.Key)
+	b.ingester.CountRefused(b.site.Key, drop.RateLimited)
 	proxy.SpoilNext(dbtest.Fault{Fate: dbtest.Held, Answer: "XX000"})
-	if err := b.ingester.refused.flush(t.Context()); !db.IsUnknownOutcome(err) {
+	if err := b.ingester.refused.Flush(t.Context()); !db.IsUnknownOutcome(err) {
 		t.Fatalf("a commit that is held: %v", err)
 	}
 	proxy.Release()
 	for range 2 {
-		if err := b.ingester.refused.flush(t.Context()); err != nil {
+		if err := b.ingester.refused.Flush(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
-	if got := b.drops()[DropRateLimited]; got != 1 {
+	if got := b.drops()[drop.RateLimited]; got != 1 {
 		t.Errorf("%d refusals", got)
 	}
 	// What is known not to be stored is kept.
-	b.ingester.CountRefused(b.site.Key)
+	b.ingester.CountRefused(b.site.Key, drop.RateLimited)
 	proxy.SpoilNext(dbtest.Fault{Fate: dbtest.Dropped, Answer: "XX000"})
-	if err := b.ingester.refused.flush(t.Context()); fault.KindOf(err) != fault.Unavailable {
+	if err := b.ingester.refused.Flush(t.Context()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("a commit that is dropped: %v", err)
 	}
-	if err := b.ingester.refused.flush(t.Context()); err != nil || b.drops()[DropRateLimited] != 2 {
+	if err := b.ingester.refused.Flush(t.Context()); err != nil || b.drops()[drop.RateLimited] != 2 {
 		t.Errorf("%v, %v", err, b.drops())
 	}
 }
@@ -200,10 +202,10 @@ func TestWhateverBecomesOfCommitsNothingIsCountedTwice(t *testing.T) {
 			for i := 0; time.Now().Before(until); i++ {
 				if s%2 == 0 {
 					ids.Add(1)
-					b.reportUntilTold([]Reported{reported(fmt.Sprint(s, "-", i), func(h *Hit) { h.URL = "https://example.com/reported" })})
+					b.reportUntilTold([]Reported{reported(fmt.Sprint(s, "-", i), func(h *hit.Hit) { h.URL = "https://example.com/reported" })})
 					continue
 				}
-				switch err := b.ingester.Collect(t.Context(), b.site, hit(nil)); {
+				switch err := b.ingester.Collect(t.Context(), b.site, aHit(nil)); {
 				case err == nil:
 					told.Add(1)
 				case fault.KindOf(err) == fault.Unavailable:

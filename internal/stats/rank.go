@@ -16,6 +16,7 @@ type ranking struct {
 	pruneAt   int
 	floor     *labelCount // the limit-th of those seen; only what ties with it or precedes it counts
 	rest      *labelCount // (other)
+	total     int64       // of the labels that have anything
 }
 
 func newRanking(d Dimension, limit int) *ranking {
@@ -25,7 +26,7 @@ func newRanking(d Dimension, limit int) *ranking {
 // compare orders by numbers alone.
 func (r *ranking) compare(a, b labelCount) int {
 	switch {
-	case !hasCap(r.dimension):
+	case r.dimension == byEvent || r.dimension == byProp:
 		return cmp.Compare(b.pageviews, a.pageviews)
 	case r.dimension == ByPage:
 		return cmp.Or(cmp.Compare(b.pageviews, a.pageviews), cmp.Compare(b.visitors, a.visitors))
@@ -38,6 +39,7 @@ func (r *ranking) add(c labelCount) {
 	if c.visitors == 0 && c.pageviews == 0 {
 		return
 	}
+	r.total++
 	if c.label == otherID && hasCap(r.dimension) {
 		r.rest = &c
 		return

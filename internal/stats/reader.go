@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
 // Reader answers questions about the spans of one site's plan, all from one snapshot.
@@ -15,18 +17,37 @@ import (
 // so that another store has to implement only this interface.
 type Reader interface {
 	// Traffic returns what happened inside each span, one element per span.
-	Traffic(ctx context.Context, spans []DaySpan) ([]Traffic, error)
+	Traffic(ctx context.Context, spans []calendar.Span) ([]Traffic, error)
 	// Sessions returns the sessions that start inside each span, one element per span.
-	Sessions(ctx context.Context, spans []DaySpan) ([]SessionTotals, error)
+	Sessions(ctx context.Context, spans []calendar.Span) ([]SessionTotals, error)
 	// Breakdowns returns, for each dimension, the first limit labels of the spans'
 	// sum: visitors descending, pageviews descending, label ascending by bytes
 	// (ByPage: pageviews first), (other) last. Empty labels are left out.
-	Breakdowns(ctx context.Context, spans []DaySpan, dimensions []Dimension, limit int) (map[Dimension][]Row, error)
+	Breakdowns(ctx context.Context, spans []calendar.Span, dimensions []Dimension, limit int) (map[Dimension]List[Row], error)
 	// CustomEvents returns the first limit names: count descending, name ascending.
-	CustomEvents(ctx context.Context, spans []DaySpan, limit int) ([]EventCount, error)
+	CustomEvents(ctx context.Context, spans []calendar.Span, limit int) (List[EventCount], error)
 	// Props returns the first limit pairs of the event name: count descending, key
 	// and value ascending.
-	Props(ctx context.Context, spans []DaySpan, name string, limit int) ([]PropCount, error)
+	Props(ctx context.Context, spans []calendar.Span, name string, limit int) (List[PropCount], error)
+	// Visits returns the sessions that start inside the spans and have one of labels in a
+	// dimension of sessions. "" are those without a label, (other) those whose label
+	// Breakdowns has no row for.
+	Visits(ctx context.Context, spans []calendar.Span, d Dimension, labels []string) (map[string]LabelVisits, error)
+	// Unlabelled returns, of each dimension of sessions, the row that Breakdowns leaves
+	// out: those without a label. Where there are none, its numbers are 0.
+	Unlabelled(ctx context.Context, spans []calendar.Span, dimensions []Dimension) (map[Dimension]Row, error)
+}
+
+// List is the first rows of a list, and how many rows the whole list has.
+type List[T any] struct {
+	Rows  []T
+	Total int64
+}
+
+// LabelVisits are sessions with a label, whole.
+type LabelVisits struct {
+	SessionTotals
+	Pageviews int64
 }
 
 // Traffic is what happened inside a span. Visitors are distinct within it, by
@@ -49,9 +70,22 @@ type eventReader struct {
 	siteID  uuid.UUID
 	// labelCap is how many labels of a dimension keep their name in each span.
 	labelCap int
+	caps     EventCaps
 }
 
-func bounds(spans []DaySpan) ([]time.Time, []time.Time) {
+// EventCaps bound what is kept of the custom events of a site day: names, keys of each of
+// them and values of each of these; the rest reads (other). A zero takes the default.
+type EventCaps struct {
+	Names  int // default 1,000
+	Keys   int // default 30
+	Values int // default 200
+}
+
+func (c EventCaps) withDefaults() EventCaps {
+	return EventCaps{Names: cmp.Or(c.Names, 1000), Keys: cmp.Or(c.Keys, 30), Values: cmp.Or(c.Values, 200)}
+}
+
+func bounds(spans []calendar.Span) ([]time.Time, []time.Time) {
 	starts, ends := make([]time.Time, len(spans)), make([]time.Time, len(spans))
 	for i, s := range spans {
 		starts[i], ends[i] = s.From, s.To
@@ -59,7 +93,7 @@ func bounds(spans []DaySpan) ([]time.Time, []time.Time) {
 	return starts, ends
 }
 
-func (r eventReader) Traffic(ctx context.Context, spans []DaySpan) ([]Traffic, error) {
+func (r eventReader) Traffic(ctx context.Context, spans []calendar.Span) ([]Traffic, error) {
 	out := make([]Traffic, len(spans))
 	if len(spans) == 0 {
 		return out, nil
@@ -72,7 +106,7 @@ func (r eventReader) Traffic(ctx context.Context, spans []DaySpan) ([]Traffic, e
 	return out, err
 }
 
-func (r eventReader) Sessions(ctx context.Context, spans []DaySpan) ([]SessionTotals, error) {
+func (r eventReader) Sessions(ctx context.Context, spans []calendar.Span) ([]SessionTotals, error) {
 	out := make([]SessionTotals, len(spans))
 	if len(spans) == 0 {
 		return out, nil
@@ -85,8 +119,8 @@ func (r eventReader) Sessions(ctx context.Context, spans []DaySpan) ([]SessionTo
 	return out, err
 }
 
-func (r eventReader) Breakdowns(ctx context.Context, spans []DaySpan, dimensions []Dimension, limit int) (map[Dimension][]Row, error) {
-	out := make(map[Dimension][]Row, len(dimensions))
+func (r eventReader) Breakdowns(ctx context.Context, spans []calendar.Span, dimensions []Dimension, limit int) (map[Dimension]List[Row], error) {
+	out := make(map[Dimension]List[Row], len(dimensions))
 	if len(spans) == 0 {
 		return out, nil
 	}
@@ -105,56 +139,47 @@ func (r eventReader) Breakdowns(ctx context.Context, spans []DaySpan, dimensions
 	if len(ofSessions) == 0 {
 		return out, nil
 	}
-	starts, ends := bounds(spans)
-	rows, err := r.queries.RankSessionLabels(ctx, r.tx, dbsqlc.RankSessionLabelsParams{
-		Starts: starts, Ends: ends, SiteID: r.siteID,
-		Dimensions: ofSessions, LabelCap: int32(r.labelCap), MaxRows: int32(limit),
-	})
-	for _, row := range rows {
-		d := Dimension(row.Dimension)
-		out[d] = append(out[d], Row{Label: row.Label, Visitors: row.Visitors, Pageviews: row.Pageviews})
-	}
-	return out, err
+	return out, r.sessionLabels(ctx, spans, ofSessions, limit, out)
 }
 
-func (r eventReader) pages(ctx context.Context, spans []DaySpan, limit int) ([]Row, error) {
+func (r eventReader) pages(ctx context.Context, spans []calendar.Span, limit int) (List[Row], error) {
 	starts, ends := bounds(spans)
 	rows, err := r.queries.RankPages(ctx, r.tx, dbsqlc.RankPagesParams{
 		Starts: starts, Ends: ends, SiteID: r.siteID, LabelCap: int32(r.labelCap), MaxRows: int32(limit),
 	})
-	out := make([]Row, len(rows))
+	out := List[Row]{Rows: make([]Row, len(rows))}
 	for i, row := range rows {
-		out[i] = Row{Label: row.Label, Visitors: row.Visitors, Pageviews: row.Pageviews}
+		out.Rows[i], out.Total = Row{Label: row.Label, Visitors: row.Visitors, Pageviews: row.Pageviews}, row.Total
 	}
 	return out, err
 }
 
-func (r eventReader) CustomEvents(ctx context.Context, spans []DaySpan, limit int) ([]EventCount, error) {
+func (r eventReader) CustomEvents(ctx context.Context, spans []calendar.Span, limit int) (List[EventCount], error) {
 	if len(spans) == 0 {
-		return nil, nil
+		return List[EventCount]{}, nil
 	}
 	starts, ends := bounds(spans)
 	rows, err := r.queries.CountCustomEvents(ctx, r.tx, dbsqlc.CountCustomEventsParams{
-		Starts: starts, Ends: ends, SiteID: r.siteID, MaxRows: int32(limit),
+		Starts: starts, Ends: ends, SiteID: r.siteID, NameCap: int32(r.caps.Names), MaxRows: int32(limit),
 	})
-	out := make([]EventCount, len(rows))
+	out := List[EventCount]{Rows: make([]EventCount, len(rows))}
 	for i, row := range rows {
-		out[i] = EventCount{Name: row.Name, Count: row.Count, Visitors: row.Visitors}
+		out.Rows[i], out.Total = EventCount{Name: row.Name, Count: row.Count, Visitors: row.Visitors}, row.Total
 	}
 	return out, err
 }
 
-func (r eventReader) Props(ctx context.Context, spans []DaySpan, name string, limit int) ([]PropCount, error) {
+func (r eventReader) Props(ctx context.Context, spans []calendar.Span, name string, limit int) (List[PropCount], error) {
 	if len(spans) == 0 {
-		return nil, nil
+		return List[PropCount]{}, nil
 	}
 	starts, ends := bounds(spans)
 	rows, err := r.queries.CountEventProps(ctx, r.tx, dbsqlc.CountEventPropsParams{
-		Starts: starts, Ends: ends, SiteID: r.siteID, Name: name, MaxRows: int32(limit),
+		Starts: starts, Ends: ends, SiteID: r.siteID, Name: name, KeyCap: int32(r.caps.Keys), ValueCap: int32(r.caps.Values), MaxRows: int32(limit),
 	})
-	out := make([]PropCount, len(rows))
+	out := List[PropCount]{Rows: make([]PropCount, len(rows))}
 	for i, row := range rows {
-		out[i] = PropCount{Key: row.Key, Value: row.Value, Count: row.Count}
+		out.Rows[i], out.Total = PropCount{Key: row.Key, Value: row.Value, Count: row.Count}, row.Total
 	}
 	return out, err
 }

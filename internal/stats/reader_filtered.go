@@ -2,167 +2,261 @@ package stats
 
 import (
 	"context"
-	"strings"
+	"maps"
+	"slices"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
+	"github.com/waypost/waypost/internal/stats/calendar"
+	"github.com/waypost/waypost/internal/stats/columns"
 )
-
-// filteredReader answers from the events and sessions that filters leave. There
-// are no rollups for that: it costs as much as there are events.
-type filteredReader struct {
-	tx       pgx.Tx
-	siteID   uuid.UUID
-	labelCap int
-	filters  Filters
-}
-
-// spanSQL begins every query: $1 is the site, $2 and $3 are the spans' bounds.
-// #EVENTS# and #SESSIONS# are what counts inside a span.
-const spanSQL = `
-with span as (
-    select row_number() over () as ordinal, b.starts_at, b.ends_at
-    from unnest($2::timestamptz[], $3::timestamptz[]) b (starts_at, ends_at)
-)
-`
-
-var filteredSQL = map[string]string{
-	"traffic": spanSQL + `
-select span.ordinal, t.pageviews, t.visitors
-from span cross join lateral (
-    select count(*) filter (where e.name is null) as pageviews, count(distinct e.visitor) as visitors from #EVENTS#
-) t order by 1`,
-	"sessions": spanSQL + `
-select span.ordinal, t.sessions, t.bounces, t.micros
-from span cross join lateral (
-    select count(*) as sessions, count(*) filter (where s.pageviews = 1 and s.events = 0) as bounces,
-           coalesce(sum(extract(epoch from s.last_at - s.started_at) * 1000000), 0)::bigint as micros
-    from #SESSIONS#
-) t order by 1`,
-	"page": rankSQL(`select e.path collate "C" as label, e.visitor, count(*) as pageviews from #EVENTS# and e.name is null and e.path <> '' group by 1, 2`,
-		"sum(pageviews) desc, sum(visitors) desc"),
-	"label": rankSQL(`select #LABEL# collate "C" as label, s.visitor, sum(#VIEWS#) as pageviews from #SESSIONS# and #LABEL# <> '' group by 1, 2`,
-		"sum(visitors) desc, sum(pageviews) desc"),
-	"events": spanSQL + `
-select t.name, sum(t.count)::bigint, sum(t.visitors)::bigint
-from span cross join lateral (
-    select e.name collate "C" as name, count(*) as count, count(distinct e.visitor) as visitors
-    from #EVENTS# and e.name is not null group by 1
-) t group by 1 order by 2 desc, 1 limit $4`,
-	"props": spanSQL + `
-select p.key collate "C", p.value collate "C", count(*)
-from span cross join lateral (select e.props from #EVENTS# and e.name = $5::text) t
-cross join lateral jsonb_each_text(t.props) p (key, value)
-group by 1, 2 order by 3 desc, 1, 2 limit $4`,
-}
-
-// rankSQL ranks the labels of perVisitor, which has one row per label and
-// visitor of a span: of each span the first $5 labels by order keep their name,
-// the rest, and any label that is literally (other), become one row.
-func rankSQL(perVisitor, order string) string {
-	const perLabel = `count(*) over (partition by v.label) as visitors, sum(v.pageviews) over (partition by v.label) as pageviews`
-	withinSpan := strings.NewReplacer("sum(pageviews)", "l.pageviews", "sum(visitors)", "l.visitors").Replace(order)
-	return spanSQL + `
-select label, sum(visitors)::bigint, sum(pageviews)::bigint
-from span cross join lateral (
-    select case when r.rank > $5::int or r.label = '(other)' then '(other)' else r.label end as label,
-           count(distinct r.visitor) as visitors, sum(r.own) as pageviews
-    from (
-        select l.label, l.visitor, l.own, dense_rank() over (order by l.label = '(other)', ` + withinSpan + `, l.label) as rank
-        from (select v.label, v.visitor, v.pageviews as own, ` + perLabel + ` from (` + perVisitor + `) v) l
-    ) r group by 1
-) of_span
-group by label
-order by label = '(other)', ` + order + `, label
-limit $4`
-}
-
-// sql completes a query; args follow the three of spanSQL.
-func (r filteredReader) sql(name string, spans []DaySpan, args ...any) (string, []any) {
-	starts, ends := bounds(spans)
-	c := conditionsOf(r.filters, append([]any{r.siteID, starts, ends}, args...)...)
-	return strings.NewReplacer(
-		"#EVENTS#", "events e where e.site_id = $1 and e.occurred_at >= span.starts_at and e.occurred_at < span.ends_at"+c.events,
-		"#SESSIONS#", "sessions s where s.site_id = $1 and s.started_at >= span.starts_at and s.started_at < span.ends_at"+c.sessions,
-	).Replace(filteredSQL[name]), c.args
-}
 
 // Traffic implements Reader.
-func (r filteredReader) Traffic(ctx context.Context, spans []DaySpan) ([]Traffic, error) {
-	out := make([]Traffic, len(spans))
-	query, args := r.sql("traffic", spans)
-	var ordinal int
-	var t Traffic
-	return out, r.each(ctx, query, args, []any{&ordinal, &t.Pageviews, &t.Visitors}, func() { out[ordinal-1] = t })
+func (r *columnReader) Traffic(ctx context.Context, spans []calendar.Span) ([]Traffic, error) {
+	c := totalsCounter{traffic: make([]Traffic, len(spans))}
+	return c.traffic, r.scan(ctx, r.groups(spans), &c)
 }
 
 // Sessions implements Reader.
-func (r filteredReader) Sessions(ctx context.Context, spans []DaySpan) ([]SessionTotals, error) {
-	out := make([]SessionTotals, len(spans))
-	query, args := r.sql("sessions", spans)
-	var ordinal int
-	var t SessionTotals
-	return out, r.each(ctx, query, args, []any{&ordinal, &t.Sessions, &t.Bounces, &t.Micros}, func() { out[ordinal-1] = t })
+func (r *columnReader) Sessions(ctx context.Context, spans []calendar.Span) ([]SessionTotals, error) {
+	_, sessions, err := r.Totals(ctx, spans)
+	return sessions, err
 }
 
-// labelColumns are where a session has its labels.
-var labelColumns = map[Dimension]string{
-	ByEntry: "s.entry_path", ByExit: "s.exit_path", BySource: "s.source", ByUTMSource: "s.utm_source", ByUTMMedium: "s.utm_medium",
-	ByUTMCampaign: "s.utm_campaign", ByUTMTerm: "s.utm_term", ByUTMContent: "s.utm_content",
-	ByCountry: "s.country", ByDevice: "s.device", ByBrowser: "s.browser", ByOS: "s.os",
+// Totals is Traffic and Sessions at once.
+func (r *columnReader) Totals(ctx context.Context, spans []calendar.Span) ([]Traffic, []SessionTotals, error) {
+	c := totalsCounter{traffic: make([]Traffic, len(spans)), sessions: make([]SessionTotals, len(spans))}
+	return c.traffic, c.sessions, r.scan(ctx, r.groups(spans), &c)
 }
 
 // Breakdowns implements Reader.
-func (r filteredReader) Breakdowns(ctx context.Context, spans []DaySpan, dimensions []Dimension, limit int) (map[Dimension][]Row, error) {
-	out := make(map[Dimension][]Row, len(dimensions))
-	for _, d := range dimensions {
-		name := "label"
-		if d == ByPage {
-			name = "page"
-		}
-		query, args := r.sql(name, spans, limit, r.labelCap)
-		views := "s.pageviews"
-		if d == ByEntry || d == ByExit {
-			views = "1"
-		}
-		query = strings.NewReplacer("#LABEL#", labelColumns[d], "#VIEWS#", views).Replace(query)
-		var row Row
-		rows := []Row{}
-		if err := r.each(ctx, query, args, []any{&row.Label, &row.Visitors, &row.Pageviews}, func() { rows = append(rows, row) }); err != nil {
+func (r *columnReader) Breakdowns(ctx context.Context, spans []calendar.Span, dimensions []Dimension, limit int) (map[Dimension]List[Row], error) {
+	sums, err := r.countLabels(ctx, spans, dimensions, r.labelCap)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[Dimension]List[Row], len(dimensions))
+	for i, d := range dimensions {
+		ranked, err := r.rank(ctx, d, sums[i], limit)
+		if err != nil {
 			return nil, err
 		}
-		out[d] = rows
+		rows := make([]Row, len(ranked.Rows))
+		for i, c := range ranked.Rows {
+			rows[i] = Row{Label: r.text(c.label), Visitors: c.visitors, Pageviews: c.pageviews}
+		}
+		out[d] = List[Row]{rows, ranked.Total}
 	}
 	return out, nil
 }
 
 // CustomEvents implements Reader.
-func (r filteredReader) CustomEvents(ctx context.Context, spans []DaySpan, limit int) ([]EventCount, error) {
-	out := []EventCount{}
-	query, args := r.sql("events", spans, limit)
-	var e EventCount
-	err := r.each(ctx, query, args, []any{&e.Name, &e.Count, &e.Visitors}, func() { out = append(out, e) })
+func (r *columnReader) CustomEvents(ctx context.Context, spans []calendar.Span, limit int) (List[EventCount], error) {
+	sums, err := r.countLabels(ctx, spans, []Dimension{byEvent}, r.caps.Names)
+	if err != nil {
+		return List[EventCount]{}, err
+	}
+	return r.rankEvents(ctx, sums[0], limit)
+}
+
+func (r *columnReader) rankEvents(ctx context.Context, sum *tally, limit int) (List[EventCount], error) {
+	ranked, err := r.rank(ctx, byEvent, sum, limit)
+	out := List[EventCount]{make([]EventCount, len(ranked.Rows)), ranked.Total}
+	for i, c := range ranked.Rows {
+		out.Rows[i] = EventCount{Name: r.text(c.label), Count: c.pageviews, Visitors: c.visitors}
+	}
 	return out, err
 }
 
 // Props implements Reader.
-func (r filteredReader) Props(ctx context.Context, spans []DaySpan, name string, limit int) ([]PropCount, error) {
-	out := []PropCount{}
-	query, args := r.sql("props", spans, limit, name)
-	var p PropCount
-	err := r.each(ctx, query, args, []any{&p.Key, &p.Value, &p.Count}, func() { out = append(out, p) })
+func (r *columnReader) Props(ctx context.Context, spans []calendar.Span, name string, limit int) (List[PropCount], error) {
+	c, err := r.newPropCounter(ctx, name)
+	if err != nil {
+		return List[PropCount]{}, err
+	}
+	if err := r.scan(ctx, r.singles(spans), c); err != nil {
+		return List[PropCount]{}, err
+	}
+	return r.rankProps(ctx, c, limit)
+}
+
+func (r *columnReader) newPropCounter(ctx context.Context, name string) (*propCounter, error) {
+	event := labelText{label: name}
+	err := r.labels.find(ctx, []labelText{event})
+	return &propCounter{event: r.labels.ids[event], sum: &tally{}, few: min(r.caps.Keys, r.caps.Values)}, err
+}
+
+func (r *columnReader) rankProps(ctx context.Context, c *propCounter, limit int) (List[PropCount], error) {
+	if c.tooMany {
+		return List[PropCount]{}, ErrTooExpensive
+	}
+	for _, day := range c.many {
+		capped, err := r.labels.capProps(ctx, day, r.caps)
+		if err != nil {
+			return List[PropCount]{}, err
+		}
+		for _, n := range capped {
+			c.sum.add(n)
+		}
+	}
+	ranked, err := r.rank(ctx, byProp, c.sum, limit)
+	out := List[PropCount]{make([]PropCount, len(ranked.Rows)), ranked.Total}
+	for i, c := range ranked.Rows {
+		t := r.labels.texts[c.label]
+		out.Rows[i] = PropCount{Key: t.label, Value: t.value, Count: c.pageviews}
+	}
 	return out, err
 }
 
-// each runs query and calls f for every row scanned into dest.
-func (r filteredReader) each(ctx context.Context, query string, args, dest []any, f func()) error {
-	rows, err := r.tx.Query(ctx, query, args...)
+// EventsAndProps is CustomEvents and Props at once.
+func (r *columnReader) EventsAndProps(ctx context.Context, spans []calendar.Span, name string, limit int) (List[EventCount], List[PropCount], error) {
+	none := func(err error) (List[EventCount], List[PropCount], error) {
+		return List[EventCount]{}, List[PropCount]{}, err
+	}
+	ofProps, err := r.newPropCounter(ctx, name)
+	if err != nil {
+		return none(err)
+	}
+	sums, err := r.countLabels(ctx, spans, []Dimension{byEvent}, r.caps.Names, ofProps)
+	if err != nil {
+		return none(err)
+	}
+	events, err := r.rankEvents(ctx, sums[0], limit)
+	if err != nil {
+		return none(err)
+	}
+	props, err := r.rankProps(ctx, ofProps, limit)
+	return events, props, err
+}
+
+// countLabels returns the labels of each dimension, of which labelCap keep their name on
+// each day; 0 for all. Others count as well.
+func (r *columnReader) countLabels(ctx context.Context, spans []calendar.Span, dimensions []Dimension, labelCap int, others ...counter) ([]*tally, error) {
+	literal := labelText{label: other}
+	if err := r.labels.find(ctx, []labelText{literal}); err != nil {
+		return nil, err
+	}
+	c := newLabelCounter(dimensions, labelCap, r.labels.ids[literal])
+	if err := r.scan(ctx, r.singles(spans), append(counters{c}, others...)); err != nil {
+		return nil, err
+	}
+	for i, d := range dimensions {
+		for _, g := range c.crowded[d] {
+			if err := r.countCrowded(ctx, g, d, c, c.sums[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c.sums, nil
+}
+
+// countCrowded adds a day with more labels than the cap to sum.
+func (r *columnReader) countCrowded(ctx context.Context, g spanGroup, d Dimension, of *labelCounter, sum *tally) error {
+	all := newLabelCounter([]Dimension{d}, 0, of.otherText)
+	if err := r.scan(ctx, []spanGroup{g}, all); err != nil {
+		return err
+	}
+	kept, err := r.rank(ctx, d, all.sums[0], of.labelCap)
 	if err != nil {
 		return err
 	}
-	_, err = pgx.ForEachRow(rows, dest, func() error {
-		f()
-		return nil
+	rest := restCounter{labelCounter: newLabelCounter([]Dimension{d}, 0, of.otherText), kept: make(map[int64]bool, len(kept.Rows))}
+	for _, c := range kept.Rows {
+		if c.label != otherID {
+			rest.kept[c.label] = true
+			sum.add(c)
+		}
+	}
+	if err := r.scan(ctx, []spanGroup{g}, &rest); err != nil {
+		return err
+	}
+	sum.add(labelCount{label: otherID, visitors: rest.sum.visitors, pageviews: rest.sum.pageviews})
+	return nil
+}
+
+// restCounter counts what has a label that isn't kept, with its visitors distinct.
+type restCounter struct {
+	*labelCounter
+	kept map[int64]bool
+	sum  labelCount
+}
+
+func (c *restCounter) done(spanGroup) {}
+
+func (c *restCounter) count(g spanGroup, b *columns.Block, k *marks) {
+	d, of := c.dimensions[0], b.Labels[c.columns[0]]
+	last := int32(0)
+	add := func(code uint32, visitor int32, n int64) {
+		if code == 0 || c.kept[of.Dict[code]] {
+			return
+		}
+		c.sum.pageviews += n
+		if last != visitor {
+			last = visitor
+			c.sum.visitors++
+		}
+	}
+	if d.of == ofEvents {
+		eachEvent(g, b, k, func(e, visitor int32, isView bool) {
+			if isView == (d.name != byEvent) {
+				add(of.Codes[e], visitor, 1)
+			}
+		})
+		return
+	}
+	eachSession(g, b, k, func(i, visitor int32) {
+		if d.perSession {
+			add(of.Codes[i], visitor, 1)
+		} else {
+			add(of.Codes[i], visitor, int64(b.Views[i]))
+		}
 	})
-	return err
+}
+
+// rank returns the first limit labels of a dimension, whose texts it makes known.
+func (r *columnReader) rank(ctx context.Context, d Dimension, sum *tally, limit int) (List[labelCount], error) {
+	if err := r.identify(ctx, sum); err != nil {
+		return List[labelCount]{}, err
+	}
+	rank := newRanking(d, limit)
+	sum.each(rank.add)
+	found := rank.candidates()
+	known := make([]int64, len(found))
+	for i, c := range found {
+		known[i] = c.label
+	}
+	if err := r.labels.name(ctx, known); err != nil {
+		return List[labelCount]{}, err
+	}
+	return List[labelCount]{rank.cut(r.labels.texts), rank.total}, nil
+}
+
+// text is that of a label of a dimension with a cap.
+func (r *columnReader) text(label int64) string {
+	if label == otherID {
+		return other
+	}
+	return r.labels.texts[label].label
+}
+
+// identify gives texts that a day has stored itself the ids that the site's dictionary has
+// got for them since, so that each label is there once.
+func (r *columnReader) identify(ctx context.Context, sum *tally) error {
+	if len(sum.unknown) == 0 {
+		return nil
+	}
+	texts := make([]labelText, 0, len(sum.unknown))
+	for id := range sum.unknown {
+		texts = append(texts, r.labels.texts[id])
+	}
+	ids, err := r.labels.look(ctx, texts)
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Collect(maps.Keys(sum.unknown)) {
+		if known, ok := ids[r.labels.texts[id]]; ok {
+			c := sum.unknown[id]
+			delete(sum.unknown, id)
+			sum.add(labelCount{label: known, visitors: c.Visitors, pageviews: c.Pageviews})
+		}
+	}
+	return nil
 }

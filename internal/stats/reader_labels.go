@@ -7,10 +7,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
 // Breakdowns implements Reader.
-func (r *rollupReader) Breakdowns(ctx context.Context, spans []DaySpan, dimensions []Dimension, limit int) (map[Dimension][]Row, error) {
+func (r *rollupReader) Breakdowns(ctx context.Context, spans []calendar.Span, dimensions []Dimension, limit int) (map[Dimension]List[Row], error) {
 	whole, rest, err := r.split(ctx, spans)
 	if err != nil {
 		return nil, err
@@ -23,7 +25,7 @@ func (r *rollupReader) Breakdowns(ctx context.Context, spans []DaySpan, dimensio
 	if len(whole) == 0 {
 		return reader.Breakdowns(ctx, events, dimensions, limit)
 	}
-	sums, crowded, err := r.tallies(ctx, pick(spans, whole), dimensions, 0)
+	sums, crowded, err := r.tallies(ctx, pick(spans, whole), dimensions, 0, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -39,100 +41,108 @@ func (r *rollupReader) Breakdowns(ctx context.Context, spans []DaySpan, dimensio
 		if err != nil {
 			return nil, err
 		}
-		raw[d] = append(raw[d], more[d]...)
+		raw[d] = List[Row]{Rows: append(raw[d].Rows, more[d].Rows...)}
 	}
-	out := make(map[Dimension][]Row, len(dimensions))
+	out := make(map[Dimension]List[Row], len(dimensions))
 	for _, d := range dimensions {
-		ranked, err := r.rank(ctx, d, sums[d], rowTexts(raw[d]), limit)
+		ranked, err := r.rank(ctx, d, sums[d], rowTexts(raw[d].Rows), limit)
 		if err != nil {
 			return nil, err
 		}
-		out[d] = make([]Row, len(ranked))
-		for i, c := range ranked {
-			out[d][i] = Row{Label: r.labels.texts[c.label].label, Visitors: c.visitors, Pageviews: c.pageviews}
+		rows := make([]Row, len(ranked.Rows))
+		for i, c := range ranked.Rows {
+			rows[i] = Row{Label: r.labels.texts[c.label].label, Visitors: c.visitors, Pageviews: c.pageviews}
 			if c.label == otherID {
-				out[d][i].Label = other
+				rows[i].Label = other
 			}
 		}
+		out[d] = List[Row]{rows, ranked.Total}
 	}
 	return out, nil
 }
 
 // CustomEvents implements Reader.
-func (r *rollupReader) CustomEvents(ctx context.Context, spans []DaySpan, limit int) ([]EventCount, error) {
+func (r *rollupReader) CustomEvents(ctx context.Context, spans []calendar.Span, limit int) (List[EventCount], error) {
 	whole, rest, err := r.split(ctx, spans)
 	if err != nil {
-		return nil, err
+		return List[EventCount]{}, err
 	}
 	reader, err := r.events(pick(spans, rest))
 	if err != nil {
-		return nil, err
+		return List[EventCount]{}, err
 	}
 	if len(whole) == 0 {
 		return reader.CustomEvents(ctx, pick(spans, rest), limit)
 	}
-	sums, _, err := r.tallies(ctx, pick(spans, whole), []Dimension{byEvent}, 0)
+	sums, crowded, err := r.tallies(ctx, pick(spans, whole), []Dimension{byEvent}, 0, limit)
 	if err != nil {
-		return nil, err
+		return List[EventCount]{}, err
 	}
-	events, err := reader.CustomEvents(ctx, pick(spans, rest), allRows)
+	if reader, err = r.events(crowded[byEvent]); err != nil {
+		return List[EventCount]{}, err
+	}
+	events, err := reader.CustomEvents(ctx, append(pick(spans, rest), crowded[byEvent]...), allRows)
 	if err != nil {
-		return nil, err
+		return List[EventCount]{}, err
 	}
-	raw := make([]textCount, len(events))
-	for i, e := range events {
+	raw := make([]textCount, len(events.Rows))
+	for i, e := range events.Rows {
 		raw[i] = textCount{labelText: labelText{label: e.Name}, visitors: e.Visitors, pageviews: e.Count}
 	}
 	ranked, err := r.rank(ctx, byEvent, sums[byEvent], raw, limit)
-	out := make([]EventCount, len(ranked))
-	for i, c := range ranked {
-		out[i] = EventCount{Name: r.labels.texts[c.label].label, Count: c.pageviews, Visitors: c.visitors}
+	out := List[EventCount]{make([]EventCount, len(ranked.Rows)), ranked.Total}
+	for i, c := range ranked.Rows {
+		out.Rows[i] = EventCount{Name: r.labels.texts[c.label].label, Count: c.pageviews, Visitors: c.visitors}
+		if c.label == otherID {
+			out.Rows[i].Name = other
+		}
 	}
 	return out, err
 }
 
 // Props implements Reader.
-func (r *rollupReader) Props(ctx context.Context, spans []DaySpan, name string, limit int) ([]PropCount, error) {
+func (r *rollupReader) Props(ctx context.Context, spans []calendar.Span, name string, limit int) (List[PropCount], error) {
 	whole, rest, err := r.split(ctx, spans)
 	if err != nil {
-		return nil, err
+		return List[PropCount]{}, err
 	}
 	reader, err := r.events(pick(spans, rest))
 	if err != nil {
-		return nil, err
+		return List[PropCount]{}, err
 	}
 	if len(whole) == 0 {
 		return reader.Props(ctx, pick(spans, rest), name, limit)
 	}
 	event := labelText{label: name}
 	if err := r.labels.find(ctx, []labelText{event}); err != nil {
-		return nil, err
+		return List[PropCount]{}, err
 	}
-	sums, _, err := r.tallies(ctx, pick(spans, whole), []Dimension{byProp}, r.labels.ids[event])
+	sums, _, err := r.tallies(ctx, pick(spans, whole), []Dimension{byProp}, r.labels.ids[event], limit)
 	if err != nil {
-		return nil, err
+		return List[PropCount]{}, err
 	}
 	props, err := reader.Props(ctx, pick(spans, rest), name, allRows)
 	if err != nil {
-		return nil, err
+		return List[PropCount]{}, err
 	}
-	raw := make([]textCount, len(props))
-	for i, p := range props {
+	raw := make([]textCount, len(props.Rows))
+	for i, p := range props.Rows {
 		raw[i] = textCount{labelText: labelText{label: p.Key, value: p.Value}, pageviews: p.Count}
 	}
 	ranked, err := r.rank(ctx, byProp, sums[byProp], raw, limit)
-	out := make([]PropCount, len(ranked))
-	for i, c := range ranked {
+	out := List[PropCount]{make([]PropCount, len(ranked.Rows)), ranked.Total}
+	for i, c := range ranked.Rows {
 		t := r.labels.texts[c.label]
-		out[i] = PropCount{Key: t.label, Value: t.value, Count: c.pageviews}
+		out.Rows[i] = PropCount{Key: t.label, Value: t.value, Count: c.pageviews}
 	}
 	return out, err
 }
 
-// tallies adds up the counts of whole days for each dimension. Open days with
-// more labels than the cap are returned apart, to be read from events: which
-// labels are beyond it changes with every event.
-func (r *rollupReader) tallies(ctx context.Context, spans []DaySpan, dimensions []Dimension, part int64) (map[Dimension]*tally, map[Dimension][]DaySpan, error) {
+// tallies adds up the counts of whole days for each dimension, for a list of limit rows.
+// Open days with more labels than the cap, where (other) would be among the rows, are
+// returned apart, to be read from events: who has a label beyond the cap changes with
+// every event.
+func (r *rollupReader) tallies(ctx context.Context, spans []calendar.Span, dimensions []Dimension, part int64, limit int) (map[Dimension]*tally, map[Dimension][]calendar.Span, error) {
 	sums, ofOpen := make(map[Dimension]*tally, len(dimensions)), make(map[openList][]labelCount)
 	for _, d := range dimensions {
 		sums[d] = &tally{}
@@ -140,7 +150,7 @@ func (r *rollupReader) tallies(ctx context.Context, spans []DaySpan, dimensions 
 	if err := r.readCounts(ctx, spans, part, sums, ofOpen); err != nil {
 		return nil, nil, err
 	}
-	crowded := make(map[Dimension][]DaySpan)
+	crowded := make(map[Dimension][]calendar.Span)
 	for _, s := range spans {
 		day := r.days[s.Day]
 		if day.open == nil {
@@ -151,9 +161,22 @@ func (r *rollupReader) tallies(ctx context.Context, spans []DaySpan, dimensions 
 		}
 		for _, d := range dimensions {
 			counts := addCounts(ofOpen[openList{day: s.Day, dimension: d}], day.open.counts[countKey{dimension: d, part: part}])
-			if hasCap(d) && beyondCap(counts, r.labelCap) {
-				crowded[d] = append(crowded[d], s)
-				continue
+			if d == byProp && len(counts) > min(r.caps.Keys, r.caps.Values) {
+				var err error
+				if counts, err = r.labels.capProps(ctx, counts, r.caps); err != nil {
+					return nil, nil, err
+				}
+			}
+			if labelCap := r.capOf(d); hasCap(d) && beyondCap(counts, labelCap) {
+				first, known, err := r.keepFirst(ctx, s.Day, d, ofOpen[openList{day: s.Day, dimension: d}], counts)
+				if err != nil {
+					return nil, nil, err
+				}
+				if !known || limit > labelCap {
+					crowded[d] = append(crowded[d], s)
+					continue
+				}
+				counts = first
 			}
 			for _, c := range counts {
 				sums[d].add(c)
@@ -171,7 +194,7 @@ type openList struct {
 
 // readCounts adds the counts of spans' sealed days to sums and keeps those of
 // open days apart.
-func (r *rollupReader) readCounts(ctx context.Context, spans []DaySpan, part int64, sums map[Dimension]*tally, ofOpen map[openList][]labelCount) error {
+func (r *rollupReader) readCounts(ctx context.Context, spans []calendar.Span, part int64, sums map[Dimension]*tally, ofOpen map[openList][]labelCount) error {
 	blocks, err := r.blocks(ctx, spans)
 	if err != nil {
 		return err
@@ -210,6 +233,14 @@ join rollup_counts c on c.site_id = $1 and c.dimension = d.dimension and c.part 
 	return err
 }
 
+// capOf is how many labels of d keep their name on a day.
+func (r eventReader) capOf(d Dimension) int {
+	if d == byEvent {
+		return r.caps.Names
+	}
+	return r.labelCap
+}
+
 func beyondCap(counts []labelCount, labelCap int) bool {
 	n := len(counts)
 	if slices.ContainsFunc(counts, func(c labelCount) bool { return c.label == otherID }) {
@@ -246,7 +277,7 @@ func (r *rollupReader) resolve(ctx context.Context, o *openDay) error {
 
 // blocks covers the days of spans: sealed ones with blocks as large as there are,
 // open ones with themselves.
-func (r *rollupReader) blocks(ctx context.Context, spans []DaySpan) ([]block, error) {
+func (r *rollupReader) blocks(ctx context.Context, spans []calendar.Span) ([]block, error) {
 	first, last := spans[0].Day, spans[len(spans)-1].Day
 	wanted := make(map[time.Time]bool, len(spans))
 	for _, s := range spans {
@@ -303,13 +334,13 @@ func rowTexts(rows []Row) []textCount {
 
 // rank adds raw to sum and returns the first limit labels of dimension d, whose
 // texts it makes known.
-func (r *rollupReader) rank(ctx context.Context, d Dimension, sum *tally, raw []textCount, limit int) ([]labelCount, error) {
+func (r *rollupReader) rank(ctx context.Context, d Dimension, sum *tally, raw []textCount, limit int) (List[labelCount], error) {
 	texts := make([]labelText, len(raw))
 	for i, t := range raw {
 		texts[i] = t.labelText
 	}
 	if err := r.labels.find(ctx, texts); err != nil {
-		return nil, err
+		return List[labelCount]{}, err
 	}
 	for _, t := range raw {
 		c := labelCount{label: r.labels.ids[t.labelText], visitors: t.visitors, pageviews: t.pageviews}
@@ -326,7 +357,7 @@ func (r *rollupReader) rank(ctx context.Context, d Dimension, sum *tally, raw []
 		ids[i] = c.label
 	}
 	if err := r.labels.name(ctx, ids); err != nil {
-		return nil, err
+		return List[labelCount]{}, err
 	}
-	return rank.cut(r.labels.texts), nil
+	return List[labelCount]{rank.cut(r.labels.texts), rank.total}, nil
 }

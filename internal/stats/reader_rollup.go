@@ -5,12 +5,16 @@ import (
 	"time"
 
 	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/stats/calendar"
+	"github.com/waypost/waypost/internal/stats/session"
 )
 
 // rollupDay is a day of the calendar with its rollups' totals.
 type rollupDay struct {
 	siteDay
 	state       string
+	packed      bool      // sealed, and stored as columns
+	trimmed     bool      // its events are gone
 	stale       bool      // has visitors yet to be folded
 	first, last time.Time // of the events counted; zero without any
 	traffic     Traffic
@@ -38,6 +42,7 @@ type rollupReader struct {
 	labels   *dictionary
 	// maxEvents is how many more events may be read, by estimate.
 	maxEvents int64
+	window    int64 // ServiceOptions.Window
 }
 
 // uncounted stands for the events of a day that are not in its rollups yet: more
@@ -45,11 +50,14 @@ type rollupReader struct {
 const uncounted = 1 << 40
 
 // events returns what reads the events of spans, or errManyEvents.
-func (r *rollupReader) events(spans []DaySpan) (eventReader, error) {
+func (r *rollupReader) events(spans []calendar.Span) (eventReader, error) {
 	for _, s := range spans {
 		d := r.days[s.Day]
 		if d == nil {
 			continue // a day without events
+		}
+		if d.trimmed && s.From.Before(s.To) {
+			return eventReader{}, session.ErrTrimmed
 		}
 		if d.open != nil && d.open.tooMany {
 			r.maxEvents -= uncounted
@@ -64,18 +72,21 @@ func (r *rollupReader) events(spans []DaySpan) (eventReader, error) {
 
 // eventsIn is how many of the day's events lie in s, as if they were spread evenly
 // between its first and its last.
-func (d *rollupDay) eventsIn(s DaySpan) int64 {
+func (d *rollupDay) eventsIn(s calendar.Span) int64 {
 	whole := d.last.Sub(d.first)
 	if d.first.IsZero() || whole <= 0 {
 		return d.traffic.Pageviews
 	}
-	part := earlier(s.To, d.last).Sub(later(s.From, d.first))
+	part := calendar.Earlier(s.To, d.last).Sub(calendar.Later(s.From, d.first))
 	return int64(float64(d.traffic.Pageviews) * max(0, part.Seconds()) / whole.Seconds())
 }
 
-func newRollupDay(row dbsqlc.ListRollupDaysRow, c calendar) *rollupDay {
-	d := &rollupDay{state: row.State, stale: row.Stale, siteDay: siteDay{calendarDay: calendarDay{day: row.Day.UTC(), start: row.StartsAt.UTC(), end: row.EndsAt.UTC()}}}
-	d.zone = c.zoneOf(d.start)
+func newRollupDay(row dbsqlc.ListRollupDaysRow, zones calendar.Zones) *rollupDay {
+	d := &rollupDay{
+		state: row.State, packed: row.Packed, trimmed: row.Trimmed, stale: row.Stale,
+		siteDay: siteDay{Day: calendar.Day{Date: row.Day.UTC(), Start: row.StartsAt.UTC(), End: row.EndsAt.UTC()}},
+	}
+	d.zone = zones.At(d.Start)
 	if row.FirstAt != nil {
 		d.first, d.last = row.FirstAt.UTC(), row.LastAt.UTC()
 		d.traffic, d.sessions = rollupTotals(row)
@@ -85,7 +96,7 @@ func newRollupDay(row dbsqlc.ListRollupDaysRow, c calendar) *rollupDay {
 
 // of returns the day of s when its rollups can be used, put right by openDay,
 // and otherwise nil.
-func (r *rollupReader) of(ctx context.Context, s DaySpan) (*rollupDay, error) {
+func (r *rollupReader) of(ctx context.Context, s calendar.Span) (*rollupDay, error) {
 	d := r.days[s.Day]
 	switch {
 	case d == nil:
@@ -112,7 +123,7 @@ func (r *rollupReader) putRight(ctx context.Context, d *rollupDay) error {
 		d.open = &openDay{portion: newPortion()}
 		return nil
 	}
-	visitors, err := r.queries.ListStaleVisitors(ctx, r.tx, r.siteID, d.day, int32(r.maxStale)+1)
+	visitors, err := r.queries.ListStaleVisitors(ctx, r.tx, r.siteID, d.Date, int32(r.maxStale)+1)
 	if err != nil {
 		return err
 	}
@@ -124,7 +135,7 @@ func (r *rollupReader) putRight(ctx context.Context, d *rollupDay) error {
 	if o.raw, err = loadPortions(ctx, r.queries, r.tx, r.siteID, d.siteDay, visitors); err != nil {
 		return err
 	}
-	rows, err := r.queries.ListVisitorPortions(ctx, r.tx, r.siteID, d.day, visitors)
+	rows, err := r.queries.ListVisitorPortions(ctx, r.tx, r.siteID, d.Date, visitors)
 	if err != nil {
 		return err
 	}
@@ -144,31 +155,31 @@ func (r *rollupReader) putRight(ctx context.Context, d *rollupDay) error {
 		if d.first.IsZero() || o.first.Before(d.first) {
 			d.first = o.first
 		}
-		d.last = later(d.last, o.last)
+		d.last = calendar.Later(d.last, o.last)
 	}
 	return nil
 }
 
 // holds reports whether s has everything that happened on d.
-func (d *rollupDay) holds(s DaySpan) bool {
+func (d *rollupDay) holds(s calendar.Span) bool {
 	if d.first.IsZero() {
 		return true
 	}
-	fromStart := !s.From.After(d.start) || !s.From.After(d.first)
-	toEnd := !s.To.Before(d.end) || s.To.After(d.last)
+	fromStart := !s.From.After(d.Start) || !s.From.After(d.first)
+	toEnd := !s.To.Before(d.End) || s.To.After(d.last)
 	return fromStart && toEnd
 }
 
 // hour returns the start of the hour that s is, as portion.hours has it.
-func (d *rollupDay) hour(s DaySpan) (int64, bool) {
+func (d *rollupDay) hour(s calendar.Span) (int64, bool) {
 	if d.hours == nil {
-		d.hours = hoursOf(d.start, d.end, d.zone)
+		d.hours = d.Day.Hours(d.zone)
 	}
 	for i, start := range d.hours {
 		if !start.Equal(s.From) {
 			continue
 		}
-		end := d.end
+		end := d.End
 		if i+1 < len(d.hours) {
 			end = d.hours[i+1]
 		}
@@ -178,7 +189,7 @@ func (d *rollupDay) hour(s DaySpan) (int64, bool) {
 }
 
 // Traffic implements Reader.
-func (r *rollupReader) Traffic(ctx context.Context, spans []DaySpan) ([]Traffic, error) {
+func (r *rollupReader) Traffic(ctx context.Context, spans []calendar.Span) ([]Traffic, error) {
 	out := make([]Traffic, len(spans))
 	var hours, events []int
 	for i, s := range spans {
@@ -214,7 +225,7 @@ func (r *rollupReader) Traffic(ctx context.Context, spans []DaySpan) ([]Traffic,
 
 // hourTraffic sets out for the spans of indices, which are hours, and returns
 // those that no rollup has.
-func (r *rollupReader) hourTraffic(ctx context.Context, spans []DaySpan, indices []int, out []Traffic) ([]int, error) {
+func (r *rollupReader) hourTraffic(ctx context.Context, spans []calendar.Span, indices []int, out []Traffic) ([]int, error) {
 	if len(indices) == 0 {
 		return nil, nil
 	}
@@ -246,7 +257,7 @@ func (r *rollupReader) hourTraffic(ctx context.Context, spans []DaySpan, indices
 }
 
 // Sessions implements Reader.
-func (r *rollupReader) Sessions(ctx context.Context, spans []DaySpan) ([]SessionTotals, error) {
+func (r *rollupReader) Sessions(ctx context.Context, spans []calendar.Span) ([]SessionTotals, error) {
 	out := make([]SessionTotals, len(spans))
 	whole, events, err := r.split(ctx, spans)
 	if err != nil {
@@ -267,7 +278,7 @@ func (r *rollupReader) Sessions(ctx context.Context, spans []DaySpan) ([]Session
 }
 
 // split returns the indices of the spans that rollups answer for, and the others.
-func (r *rollupReader) split(ctx context.Context, spans []DaySpan) ([]int, []int, error) {
+func (r *rollupReader) split(ctx context.Context, spans []calendar.Span) ([]int, []int, error) {
 	var whole, events []int
 	for i, s := range spans {
 		d, err := r.of(ctx, s)

@@ -18,6 +18,7 @@ import (
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/e2e/naive"
 	"github.com/waypost/waypost/internal/identity"
+	calendar "github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats"
 )
 
@@ -45,6 +46,7 @@ func TestReadingEqualsANaiveCount(t *testing.T) {
 			c.mustAgree(t.Context(), t, naive.Window{From: from.Format(time.DateOnly), To: from.AddDate(0, 0, days).Format(time.DateOnly)})
 			rapid.Check(t, func(rt *rapid.T) {
 				c.limit = rapid.SampledFrom([]int{1, 3, 500}).Draw(rt, "limit")
+				c.offset = rapid.SampledFrom([]int{0, 0, 1, 4, 10_000}).Draw(rt, "offset")
 				c.mustAgree(t.Context(), rt, windows(from, from.AddDate(0, 0, days), zone).Draw(rt, "window"))
 			})
 		})
@@ -76,6 +78,7 @@ func randomHits(seed uint64, from time.Time, days int, zone *time.Location) []na
 				"utm_term": one("", "t"), "utm_content": one("", "c"),
 				"country": one("", "DE", "US", "IN"), "device": one("desktop", "mobile", "tablet"),
 				"browser": one("A", "B", "C", "D", "E", "F"), "os": one("", "L", "M"),
+				"hostname": one("", "example.com", "example.com", "blog.example.com", "shop!.example.com"),
 			}}
 			if random.IntN(5) == 0 {
 				h.Name = one("signup", "play", "Play", "save")
@@ -128,7 +131,7 @@ func storeSession(ctx context.Context, tx pgx.Tx, site uuid.UUID, zone *time.Loc
 	y, m, day := first.At.In(zone).Date()
 	date := time.Date(y, m, day, 0, 0, 0, 0, time.UTC)
 	_, err := tx.Exec(ctx, `insert into site_days (site_id, day, starts_at, ends_at) values ($1, $2, $3, $4) on conflict do nothing`,
-		site, date, time.Date(y, m, day, 0, 0, 0, 0, zone), time.Date(y, m, day+1, 0, 0, 0, 0, zone))
+		site, date, calendar.DayStart(date, zone), calendar.DayStart(date.AddDate(0, 0, 1), zone))
 	if err != nil {
 		return err
 	}
@@ -156,8 +159,8 @@ func storeSession(ctx context.Context, tx pgx.Tx, site uuid.UUID, zone *time.Loc
 		if _, err := tx.Exec(ctx, `select ensure_events_month($1)`, h.At); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `insert into events (site_id, occurred_at, day, visitor, session_id, path, name, props) values ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			site, h.At, date, visitor, session, h.Path, name, props)
+		_, err := tx.Exec(ctx, `insert into events (site_id, occurred_at, day, visitor, session_id, path, name, props, hostname) values ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''))`,
+			site, h.At, date, visitor, session, h.Path, name, props, h.Labels["hostname"])
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/waypost/waypost/e2e/naive"
-	"github.com/waypost/waypost/internal/stats"
+	"github.com/waypost/waypost/internal/stats/imports"
 )
 
 // TestRealLogsAreCountedToTheUnit needs the logs that lie beside the checkout:
@@ -20,13 +20,13 @@ import (
 func TestRealLogsAreCountedToTheUnit(t *testing.T) {
 	t.Parallel()
 	for file, log := range map[string]struct {
-		format      stats.Format
+		format      imports.Format
 		domain      string
 		first, last string
 		zones       []string
 	}{
-		"apache_combined_10k.log": {stats.Combined, "semicomplete.com", "2015-05-17", "2015-05-20", []string{"UTC", "America/New_York", "Asia/Kolkata"}},
-		"nasa_common_4k.log":      {stats.Common, "ksc.nasa.gov", "1995-06-30", "1995-07-02", []string{"UTC", "America/New_York", "Pacific/Honolulu"}},
+		"apache_combined_10k.log": {imports.Combined, "semicomplete.com", "2015-05-17", "2015-05-20", []string{"UTC", "America/New_York", "Asia/Kolkata"}},
+		"nasa_common_4k.log":      {imports.Common, "ksc.nasa.gov", "1995-06-30", "1995-07-02", []string{"UTC", "America/New_York", "Pacific/Honolulu"}},
 	} {
 		content, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", file))
 		if err != nil {

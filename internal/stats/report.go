@@ -5,25 +5,37 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
 // Query says what is asked of one site's traffic.
 type Query struct {
 	SiteID uuid.UUID
-	// Zone is the site's; the days without traffic yet take their bounds from it.
-	Zone *time.Location
-	// Zones are the site's changes of zone, if there were any.
-	Zones []site.ZoneChange
+	// Zones are the site's; the days without traffic yet take their bounds from them.
+	Zones calendar.Zones
 	// From and To are dates (2024-05-31, whole days of the site) or RFC 3339
 	// timestamps (From inclusive, To exclusive). Both empty mean the last 30 days.
 	From, To string
+	// Period is a range by its name, in place of From and To.
+	Period calendar.Period
 	// Limit is the greatest number of rows in each list of an answer, 1 or more.
 	Limit int
+	// Offset is how many rows of each list to leave out before the first.
+	Offset int
+	// Visits adds what is known of whole sessions to the rows of their dimensions and to
+	// buckets.
+	Visits bool
+	// Empty adds to each list of a dimension of sessions those without a label, as Unlabelled.
+	Empty bool
 	// Filters restrict what is counted; none count everything.
 	Filters Filters
 	// Compare adds the preceding period of equal length, where an answer has one.
 	Compare bool
+}
+
+// period reads the range that q asks for; see parsePeriod for its errors.
+func (q Query) period(now time.Time) (calendar.Range, error) {
+	return calendar.Parse(q.Period, q.From, q.To, now)
 }
 
 // Metrics are a window's totals. Pageviews and visitors are those inside the
@@ -38,6 +50,13 @@ type Metrics struct {
 	AvgDuration float64
 	// ViewsPerVisit is Pageviews / Sessions, to 0.01.
 	ViewsPerVisit float64
+}
+
+// Visits are what is known of whole sessions, as Metrics has it. ViewsPerVisit is of the
+// pageviews of these sessions; of a bucket, of those inside it.
+type Visits struct {
+	Sessions                               int64
+	BounceRate, AvgDuration, ViewsPerVisit float64
 }
 
 // Change is how much a period differs from the one before, in percent to 0.1;
@@ -56,41 +75,26 @@ type Summary struct {
 // Bucket is one step of a timeseries; an edge bucket counts only what lies
 // inside the window.
 type Bucket struct {
-	Start               time.Time // UTC; of the whole bucket, even where the window begins later
+	Start               time.Time // by the site's clocks; of the whole bucket, even where the window begins later
 	Pageviews, Visitors int64
+	Visits              *Visits // of the sessions that start in it; nil unless asked for
 }
 
 // Timeseries is a window in steps, without gaps. Previous is nil unless asked for.
 type Timeseries struct {
-	Granularity Granularity
+	Granularity calendar.Granularity
 	Buckets     []Bucket
 	Previous    []Bucket
 }
 
-// Dimension is a property of pageviews or sessions by which traffic is broken down.
-type Dimension string
-
-// The dimensions. A page is of each pageview, all others are of whole sessions.
-const (
-	ByPage        Dimension = "page"
-	ByEntry       Dimension = "entry" // first page; pageviews are the number of sessions
-	ByExit        Dimension = "exit"  // last page; likewise
-	BySource      Dimension = "source"
-	ByUTMSource   Dimension = "utm_source"
-	ByUTMMedium   Dimension = "utm_medium"
-	ByUTMCampaign Dimension = "utm_campaign"
-	ByUTMTerm     Dimension = "utm_term"
-	ByUTMContent  Dimension = "utm_content"
-	ByCountry     Dimension = "country"
-	ByDevice      Dimension = "device"
-	ByBrowser     Dimension = "browser"
-	ByOS          Dimension = "os"
-)
+// Unlabelled is the label of the row of those without one.
+const Unlabelled = "(none)"
 
 // Row is one label of a breakdown.
 type Row struct {
 	Label               string
 	Visitors, Pageviews int64
+	Visits              *Visits // of the sessions with that label; nil unless asked for
 }
 
 // EventCount is one custom event's name.
@@ -110,6 +114,8 @@ type PropCount struct {
 type CustomEvents struct {
 	Events []EventCount
 	Props  []PropCount
+	// Total is how many rows the longer of both has in all.
+	Total int64
 }
 
 // RealtimeWindow is how far Realtime looks back.
@@ -127,13 +133,19 @@ func newMetrics(traffic []Traffic, sessions []SessionTotals) Metrics {
 		all.Bounces += s.Bounces
 		all.Micros += s.Micros
 	}
-	m.Sessions = all.Sessions
-	if all.Sessions > 0 {
-		m.BounceRate = quotient(all.Bounces, all.Sessions, 1000)
-		m.AvgDuration = quotient(all.Micros, all.Sessions*1_000_000, 10)
-		m.ViewsPerVisit = quotient(m.Pageviews, all.Sessions, 100)
-	}
+	v := newVisits(all, m.Pageviews)
+	m.Sessions, m.BounceRate, m.AvgDuration, m.ViewsPerVisit = v.Sessions, v.BounceRate, v.AvgDuration, v.ViewsPerVisit
 	return m
+}
+
+func newVisits(t SessionTotals, pageviews int64) Visits {
+	v := Visits{Sessions: t.Sessions}
+	if t.Sessions > 0 {
+		v.BounceRate = quotient(t.Bounces, t.Sessions, 1000)
+		v.AvgDuration = quotient(t.Micros, t.Sessions*1_000_000, 10)
+		v.ViewsPerVisit = quotient(pageviews, t.Sessions, 100)
+	}
+	return v
 }
 
 func newChange(now, before Metrics) *Change {

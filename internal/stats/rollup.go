@@ -18,6 +18,8 @@ import (
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/site"
+	"github.com/waypost/waypost/internal/stats/calendar"
+	"github.com/waypost/waypost/internal/stats/visitor"
 )
 
 // SiteFinder finds a site by its id, or returns a fault of kind NotFound.
@@ -54,6 +56,7 @@ const (
 	BeforeFoldCommit   Boundary = "fold: commit"
 	BeforeSealClear    Boundary = "seal: clear"
 	BeforeSealCount    Boundary = "seal: count"
+	BeforeSealColumns  Boundary = "seal: columns"
 	BeforeSealState    Boundary = "seal: state"
 	BeforeSealBlocks   Boundary = "seal: blocks"
 	BeforeSealCommit   Boundary = "seal: commit"
@@ -69,17 +72,22 @@ type RollupsOptions struct {
 	Now func() time.Time
 	// LabelCap is that of ServiceOptions, with the same default, and must equal it.
 	LabelCap int
+	// EventCaps are those of ServiceOptions, and must equal them.
+	EventCaps EventCaps
 	// FoldFrom is how many visitors of a day that goes on must have done something
 	// before they are folded into its rollups; default 64. A reader adds the others
 	// one by one.
 	FoldFrom int
+	// BlockEvents is how many events of a sealed day are packed together at least, but for
+	// its last; default 32,768.
+	BlockEvents int
 	// Interrupt, when set, is called at every boundary; with an error the transaction
 	// ends there as if the process had died. For tests.
 	Interrupt func(Boundary) error
 }
 
 func (o RollupsOptions) validate() error {
-	if o.DB == nil || o.Sites == nil || o.LabelCap < 0 || o.FoldFrom < 0 {
+	if o.DB == nil || o.Sites == nil || o.LabelCap < 0 || o.FoldFrom < 0 || o.BlockEvents < 0 {
 		return errors.New("stats: RollupsOptions need DB and Sites, and nothing negative")
 	}
 	return nil
@@ -90,7 +98,9 @@ func (o RollupsOptions) withDefaults() RollupsOptions {
 		o.Now = time.Now
 	}
 	o.LabelCap = cmp.Or(o.LabelCap, defaultLabelCap)
+	o.EventCaps = o.EventCaps.withDefaults()
 	o.FoldFrom = cmp.Or(o.FoldFrom, 64)
+	o.BlockEvents = cmp.Or(o.BlockEvents, defaultBlockEvents)
 	if o.Interrupt == nil {
 		o.Interrupt = func(Boundary) error { return nil }
 	}
@@ -115,6 +125,11 @@ type Rollups struct {
 	foldedTo map[siteDate]int64 // the last visitor, where a pass left off; guarded by folding
 }
 
+type siteDate struct {
+	site uuid.UUID
+	day  time.Time
+}
+
 // NewRollups makes a Rollups, or says what its options lack.
 func NewRollups(o RollupsOptions) (*Rollups, error) {
 	if err := o.validate(); err != nil {
@@ -133,17 +148,25 @@ const (
 )
 
 // QueueDue queues a job for each day that ended more than 48 hours ago and is not
-// sealed, in a lane of their own, and returns how many these are.
+// sealed, or has no columns, in a lane of their own, and returns how many these are.
 func (r *Rollups) QueueDue(ctx context.Context) (int, error) {
-	due, err := r.queries.ListUnsealedDays(ctx, r.o.DB.Direct(), r.o.Now().Add(-saltLife), daysPerSweep)
-	if err != nil || len(due) == 0 {
+	due, err := r.queries.ListUnsealedDays(ctx, r.o.DB.Direct(), r.o.Now().Add(-visitor.SaltLife), daysPerSweep)
+	if err != nil {
 		return 0, db.Translate(err)
 	}
-	jobs := make([]queue.Job, len(due))
-	for i, d := range due {
-		jobs[i] = SealJob{SiteID: d.SiteID, Day: d.Day.UTC().Format(time.DateOnly)}
+	// Days that were sealed before there were columns.
+	unpacked, err := r.queries.ListUnpackedDays(ctx, r.o.DB.Direct(), daysPerSweep)
+	if err != nil || len(due)+len(unpacked) == 0 {
+		return 0, db.Translate(err)
 	}
-	return len(due), r.o.DB.InTx(ctx, identity.System("rollups"), func(ctx context.Context, tx pgx.Tx) error {
+	jobs := make([]queue.Job, 0, len(due)+len(unpacked))
+	for _, d := range due {
+		jobs = append(jobs, SealJob{SiteID: d.SiteID, Day: d.Day.UTC().Format(time.DateOnly)})
+	}
+	for _, d := range unpacked {
+		jobs = append(jobs, SealJob{SiteID: d.SiteID, Day: d.Day.UTC().Format(time.DateOnly)})
+	}
+	return len(jobs), r.o.DB.InTx(ctx, identity.System("rollups"), func(ctx context.Context, tx pgx.Tx) error {
 		return r.o.Jobs.InsertUnique(ctx, tx, queue.Rollups, jobs)
 	})
 }
@@ -154,7 +177,7 @@ func (r *Rollups) Seal(ctx context.Context, job SealJob) error {
 	if err != nil {
 		return fmt.Errorf("stats: seal: %w", err)
 	}
-	return r.seal(ctx, job.SiteID, day)
+	return r.seal(ctx, job.SiteID, day, false)
 }
 
 // FoldBusy folds visitors of open days, where enough of them wait for it and
@@ -168,7 +191,7 @@ func (r *Rollups) FoldBusy(ctx context.Context) (int, error) {
 	defer r.folding.Unlock()
 	now := r.o.Now()
 	days, err := r.queries.ListDaysToFold(ctx, r.o.DB.Direct(), dbsqlc.ListDaysToFoldParams{
-		EndedAfter: now.Add(-saltLife), Now: now, Least: int32(r.o.FoldFrom), MaxRows: daysPerSweep,
+		EndedAfter: now.Add(-visitor.SaltLife), Now: now, Least: int32(r.o.FoldFrom), MaxRows: daysPerSweep,
 	})
 	if err != nil {
 		return 0, db.Translate(err)
@@ -226,7 +249,7 @@ func (r *Rollups) locked(ctx context.Context, siteID uuid.UUID, f func(ctx conte
 	})
 }
 
-func (r *Rollups) siteDay(s site.Site, day, start, end time.Time) siteDay {
-	c := calendar{zone: s.Zone, zones: s.Zones}
-	return siteDay{calendarDay: calendarDay{day: day.UTC(), start: start.UTC(), end: end.UTC()}, zone: c.zoneOf(start)}
+// siteDayOf is a day as its row has it.
+func siteDayOf(s site.Site, d calendar.Day) siteDay {
+	return siteDay{Day: calendar.Day{Date: d.Date.UTC(), Start: d.Start.UTC(), End: d.End.UTC()}, zone: s.ZoneAt(d.Start)}
 }

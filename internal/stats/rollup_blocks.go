@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
 // block is 4^level days from first on, a multiple of 4^level days from the epoch.
@@ -29,7 +30,7 @@ func (b block) last() time.Time { return b.first.AddDate(0, 0, b.days()-1) }
 // blockOver returns the block of level that holds day.
 func blockOver(level int16, day time.Time) block {
 	size := block{level: level}.days()
-	number := daysBetween(time.Unix(0, 0).UTC(), day)
+	number := calendar.DaysBetween(time.Unix(0, 0).UTC(), day)
 	return block{level: level, first: day.AddDate(0, 0, -((number%size)+size)%size)}
 }
 
@@ -47,7 +48,7 @@ func blocksOver(day time.Time) ([]int16, []time.Time) {
 // removed from them, as far as all of their days are sealed.
 func (w *dayWriter) rebuildBlocks(ctx context.Context) error {
 	for level := int16(1); level <= maxLevel; level++ {
-		b := blockOver(level, w.day.day)
+		b := blockOver(level, w.day.Date)
 		if complete, err := w.complete(ctx, b); err != nil || !complete {
 			return err
 		}
@@ -59,7 +60,7 @@ func (w *dayWriter) rebuildBlocks(ctx context.Context) error {
 }
 
 func (w *dayWriter) complete(ctx context.Context, b block) (bool, error) {
-	if today := dateOf(w.o.Now().UTC()); b.last().After(today.AddDate(0, 0, -openDays)) {
+	if today := calendar.DateOf(w.o.Now().UTC()); b.last().After(today.AddDate(0, 0, -openDays)) {
 		return false, nil
 	}
 	open, err := w.queries.CountDaysNotSealed(ctx, w.tx, w.siteID, b.first, b.last())

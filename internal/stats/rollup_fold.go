@@ -10,6 +10,7 @@ import (
 
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
+	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
 // fold brings up to foldVisitors stale visitors of an open day, in order from the
@@ -36,7 +37,7 @@ func (r *Rollups) fold(ctx context.Context, siteID uuid.UUID, day time.Time, aft
 func (r *Rollups) foldStale(ctx context.Context, siteID uuid.UUID, stale staleVisitors) (bool, error) {
 	folded := false
 	err := r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s lockedSite) error {
-		row, err := r.queries.FindSiteDay(ctx, tx, siteID, stale.day.day)
+		row, err := r.queries.FindSiteDay(ctx, tx, siteID, stale.day.Date)
 		if err != nil || s.generation != stale.generation+1 || row.State != stateOpen {
 			return err
 		}
@@ -81,11 +82,11 @@ func (r *Rollups) readStale(ctx context.Context, siteID uuid.UUID, day time.Time
 		if err != nil {
 			return err
 		}
-		v.day = r.siteDay(s, row.Day, row.StartsAt, row.EndsAt)
+		v.day = siteDayOf(s, calendar.Day{Date: row.Day, Start: row.StartsAt, End: row.EndsAt})
 		if v.generation, err = r.queries.FindRollupGeneration(ctx, tx, siteID); err != nil {
 			return err
 		}
-		rows, err := r.queries.ListVisitorsToFold(ctx, tx, dbsqlc.ListVisitorsToFoldParams{SiteID: siteID, Day: v.day.day, After: after, MaxRows: foldVisitors})
+		rows, err := r.queries.ListVisitorsToFold(ctx, tx, dbsqlc.ListVisitorsToFoldParams{SiteID: siteID, Day: v.day.Date, After: after, MaxRows: foldVisitors})
 		if err != nil {
 			return err
 		}
@@ -103,11 +104,11 @@ func (w *dayWriter) fold(ctx context.Context, stale staleVisitors) error {
 	for _, of := range stale.portions {
 		texts = of.texts(texts)
 	}
-	if err := dictionary.intern(ctx, texts); err != nil {
+	if err := dictionary.intern(ctx, texts, &w.day.Date); err != nil {
 		return err
 	}
 	change := newPortion()
-	former, err := w.queries.ListVisitorPortions(ctx, w.tx, w.siteID, w.day.day, stale.visitors)
+	former, err := w.queries.ListVisitorPortions(ctx, w.tx, w.siteID, w.day.Date, stale.visitors)
 	if err != nil {
 		return err
 	}
@@ -118,14 +119,14 @@ func (w *dayWriter) fold(ctx context.Context, stale staleVisitors) error {
 		}
 		change.add(p, -1)
 	}
-	saved := dbsqlc.SaveVisitorPortionsParams{SiteID: w.siteID, Day: w.day.day, Visitors: stale.visitors}
+	saved := dbsqlc.SaveVisitorPortionsParams{SiteID: w.siteID, Day: w.day.Date, Visitors: stale.visitors}
 	for _, v := range stale.visitors {
 		p := stale.portions[v].resolve(dictionary)
 		packed, err := p.pack()
 		if err != nil {
 			return err
 		}
-		saved.Portions = append(saved.Portions, packed)
+		saved.Portions, saved.Sessions = append(saved.Portions, packed), append(saved.Sessions, stale.portions[v].packVisits(dictionary, w.day.Start))
 		change.add(p, 1)
 	}
 	if err := w.o.Interrupt(BeforeFoldPortions); err != nil {
@@ -137,7 +138,7 @@ func (w *dayWriter) fold(ctx context.Context, stale staleVisitors) error {
 	if err := w.o.Interrupt(BeforeFoldRollups); err != nil {
 		return err
 	}
-	if err := w.change(ctx, change); err != nil {
+	if err := w.change(ctx, change, dictionary); err != nil {
 		return err
 	}
 	if err := w.o.Interrupt(BeforeFoldStale); err != nil {
@@ -149,7 +150,7 @@ func (w *dayWriter) fold(ctx context.Context, stale staleVisitors) error {
 // clearStale marks those as folded who did nothing since they were read. It waits
 // for nobody: who is being written just now stays stale.
 func (w *dayWriter) clearStale(ctx context.Context, stale staleVisitors) error {
-	held, err := w.queries.HoldVisitors(ctx, w.tx, w.siteID, w.day.day, stale.visitors)
+	held, err := w.queries.HoldVisitors(ctx, w.tx, w.siteID, w.day.Date, stale.visitors)
 	if err != nil {
 		return err
 	}
@@ -159,11 +160,11 @@ func (w *dayWriter) clearStale(ctx context.Context, stale staleVisitors) error {
 			folded = append(folded, h.Visitor)
 		}
 	}
-	return w.queries.ClearStaleVisitors(ctx, w.tx, w.siteID, w.day.day, folded)
+	return w.queries.ClearStaleVisitors(ctx, w.tx, w.siteID, w.day.Date, folded)
 }
 
 // change adds a difference to the day's rollups.
-func (w *dayWriter) change(ctx context.Context, difference portion) error {
+func (w *dayWriter) change(ctx context.Context, difference portion, labels *dictionary) error {
 	if difference.first.IsZero() {
 		return nil // nobody folded has an event
 	}
@@ -176,31 +177,38 @@ func (w *dayWriter) change(ctx context.Context, difference portion) error {
 	for key, counts := range difference.counts {
 		changed[key] = addCounts(sum.counts[key], sortCounts(counts))
 	}
-	return w.save(ctx, &sum, changed)
+	if err := w.save(ctx, &sum, changed); err != nil {
+		return err
+	}
+	return w.orderLabels(ctx, changed, sum.orders, labels)
 }
 
 // stored reads the day's rollups.
 func (w *dayWriter) stored(ctx context.Context) (portion, error) {
 	p := newPortion()
-	rows, err := w.queries.ListBlockCounts(ctx, w.tx, dbsqlc.ListBlockCountsParams{SiteID: w.siteID, FirstDay: w.day.day, LastDay: w.day.day})
+	rows, err := w.queries.ListBlockCounts(ctx, w.tx, dbsqlc.ListBlockCountsParams{SiteID: w.siteID, FirstDay: w.day.Date, LastDay: w.day.Date})
 	if err != nil {
 		return portion{}, err
 	}
 	for _, row := range rows {
+		if row.Part == orderPart {
+			p.orders[Dimension(row.Dimension)] = row.Counts
+			continue
+		}
 		counts, err := unpackCounts(row.Counts)
 		if err != nil {
 			return portion{}, err
 		}
 		p.counts[countKey{dimension: Dimension(row.Dimension), part: row.Part}] = counts
 	}
-	hours, err := w.queries.ListRollupHours(ctx, w.tx, w.siteID, w.day.day, w.day.day)
+	hours, err := w.queries.ListRollupHours(ctx, w.tx, w.siteID, w.day.Date, w.day.Date)
 	if err != nil {
 		return portion{}, err
 	}
 	for _, h := range hours {
 		p.hours[h.StartsAt.UnixMicro()] = Traffic{Pageviews: h.Pageviews, Visitors: h.Visitors}
 	}
-	days, err := w.queries.ListRollupDays(ctx, w.tx, w.siteID, w.day.day, w.day.day)
+	days, err := w.queries.ListRollupDays(ctx, w.tx, w.siteID, w.day.Date, w.day.Date)
 	if err != nil {
 		return portion{}, err
 	}

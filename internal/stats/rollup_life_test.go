@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
+
+	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
 // TestAnswersAreExactWhateverTheDaysGoThrough lets traffic arrive in any order
@@ -60,7 +62,7 @@ func randomWindow(t *rapid.T, site uuid.UUID, zone *time.Location) Query {
 	day := func(name string) string {
 		return fmt.Sprintf("2024-%02d-%02d", 11, rapid.IntRange(1, 6).Draw(t, name))
 	}
-	q := Query{SiteID: site, Zone: zone, From: "2024-10-30", To: "2024-11-08"}
+	q := Query{SiteID: site, Zones: calendar.Always(zone), From: "2024-10-30", To: "2024-11-08"}
 	switch rapid.IntRange(0, 3).Draw(t, "window") {
 	case 0:
 		q.From = day("from") + "T0" + fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "hour")) + ":00:01Z"
@@ -112,7 +114,7 @@ func TestAnswersAreExactWhileEverybodyWrites(t *testing.T) {
 			}
 		})
 	}
-	q := Query{SiteID: b.site.ID, Zone: b.site.Zone, From: "2024-10-30", To: "2024-11-08"}
+	q := Query{SiteID: b.site.ID, Zones: calendar.Always(b.site.Zone), From: "2024-10-30", To: "2024-11-08"}
 	done := make(chan struct{})
 	go func() { writers.Wait(); close(done) }()
 	for asked := 0; ; asked++ {

@@ -3,8 +3,6 @@ package stats
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,12 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbsqlc"
-)
-
-// Of custom events there are rollups as of dimensions.
-const (
-	byEvent Dimension = "event" // names; pageviews are the count
-	byProp  Dimension = "prop"  // of the event whose name's label id is the part
+	"github.com/waypost/waypost/internal/stats/calendar"
+	"github.com/waypost/waypost/internal/stats/session"
 )
 
 // countKey names a list of counts of a day.
@@ -34,10 +28,11 @@ type portion struct {
 	sessions    SessionTotals
 	hours       map[int64]Traffic // by the microsecond of the Unix epoch at which the hour starts
 	counts      map[countKey][]labelCount
+	orders      map[Dimension][]byte // of an open day with many labels: see rollup_order.go
 }
 
 func newPortion() portion {
-	return portion{hours: make(map[int64]Traffic), counts: make(map[countKey][]labelCount)}
+	return portion{hours: make(map[int64]Traffic), counts: make(map[countKey][]labelCount), orders: make(map[Dimension][]byte)}
 }
 
 // add puts q, times sign, to p. The counts are no longer in order.
@@ -46,7 +41,7 @@ func (p *portion) add(q portion, sign int64) {
 		if p.first.IsZero() || q.first.Before(p.first) {
 			p.first = q.first
 		}
-		p.last = later(p.last, q.last)
+		p.last = calendar.Later(p.last, q.last)
 	}
 	p.traffic = p.traffic.plus(q.traffic, sign)
 	p.sessions = p.sessions.plus(q.sessions, sign)
@@ -79,28 +74,35 @@ type rawKey struct {
 type rawPortion struct {
 	portion                  // without counts
 	views   map[rawKey]int64 // pageviews, or the count of an event or a property
+	visits  []rawVisit
 }
 
-func (r *rawPortion) addSession(s session) {
+// newRawPortion counts what a visitor did on a day, whose hours start at hours.
+func newRawPortion(visits []rawVisit, hours []time.Time) *rawPortion {
+	r := &rawPortion{portion: portion{hours: make(map[int64]Traffic)}, views: make(map[rawKey]int64), visits: visits}
+	for _, v := range visits {
+		r.addSession(v.Session)
+		for _, e := range v.events {
+			r.addEvent(e, hours)
+		}
+	}
+	return r
+}
+
+func (r *rawPortion) addSession(s session.Session) {
 	r.sessions.Sessions++
-	if s.pageviews == 1 && s.events == 0 {
+	if s.Pageviews == 1 && s.Events == 0 {
 		r.sessions.Bounces++
 	}
-	r.sessions.Micros += s.last.Sub(s.started).Microseconds()
-	views, o := int64(s.pageviews), s.origin
-	r.addLabel(BySource, o.source, views)
-	r.addLabel(ByUTMSource, o.utmSource, views)
-	r.addLabel(ByUTMMedium, o.utmMedium, views)
-	r.addLabel(ByUTMCampaign, o.utmCampaign, views)
-	r.addLabel(ByUTMTerm, o.utmTerm, views)
-	r.addLabel(ByUTMContent, o.utmContent, views)
-	r.addLabel(ByCountry, o.country, views)
-	r.addLabel(ByDevice, o.device, views)
-	r.addLabel(ByBrowser, o.browser, views)
-	r.addLabel(ByOS, o.os, views)
-	if s.pageviews > 0 {
-		r.addLabel(ByEntry, s.entryPath, 1)
-		r.addLabel(ByExit, s.exitPath, 1)
+	r.sessions.Micros += s.Last.Sub(s.Started).Microseconds()
+	for _, d := range dimensionTable {
+		switch {
+		case d.of != ofSessions || !d.ranked:
+		case d.perSession:
+			r.addLabel(d.name, d.session(s), 1)
+		default:
+			r.addLabel(d.name, d.session(s), int64(s.Pageviews))
+		}
 	}
 }
 
@@ -110,14 +112,14 @@ func (r *rawPortion) addLabel(d Dimension, label string, views int64) {
 	}
 }
 
-func (r *rawPortion) addEvent(e dbsqlc.ListSessionEventsRow, hours []time.Time) error {
-	at := e.OccurredAt.UTC()
-	if r.first.IsZero() || at.Before(r.first) {
-		r.first = at
+func (r *rawPortion) addEvent(e rawEvent, hours []time.Time) {
+	if r.first.IsZero() || e.at.Before(r.first) {
+		r.first = e.at
 	}
-	r.last = later(r.last, at)
+	r.last = calendar.Later(r.last, e.at)
 	r.traffic.Visitors = 1
-	hour := r.hours[hourOf(at, hours)]
+	start := hourOf(e.at, hours)
+	hour := r.hours[start]
 	hour.Visitors = 1
 	if e.Name == nil {
 		r.traffic.Pageviews++
@@ -125,18 +127,11 @@ func (r *rawPortion) addEvent(e dbsqlc.ListSessionEventsRow, hours []time.Time) 
 		r.addLabel(ByPage, e.Path, 1)
 	} else {
 		r.views[rawKey{dimension: byEvent, label: labelText{label: *e.Name}}]++
-		var props map[string]string
-		if len(e.Props) > 0 {
-			if err := json.Unmarshal(e.Props, &props); err != nil {
-				return fmt.Errorf("stats: stored properties: %w", err)
-			}
-		}
-		for key, value := range props {
+		for key, value := range e.props {
 			r.views[rawKey{dimension: byProp, event: *e.Name, label: labelText{label: key, value: value}}]++
 		}
 	}
-	r.hours[hourOf(at, hours)] = hour
-	return nil
+	r.hours[start] = hour
 }
 
 // hourOf returns the start of the hour that holds t, as portion.hours has it.
@@ -148,10 +143,13 @@ func hourOf(t time.Time, hours []time.Time) int64 {
 	return hours[max(i, 0)].UnixMicro()
 }
 
-// texts are all labels of r and the names of its events.
+// texts are all labels of r and of its visits, and the names of its events.
 func (r *rawPortion) texts(into []labelText) []labelText {
 	for key := range r.views {
 		into = append(into, key.label)
+	}
+	for _, v := range r.visits {
+		into = v.texts(into)
 	}
 	return into // a property's event is itself counted, by name
 }
@@ -175,40 +173,24 @@ func (r *rawPortion) resolve(d *dictionary) portion {
 
 // hasCap reports whether labels beyond the cap, and any that reads (other), are
 // one row.
-func hasCap(d Dimension) bool { return d != byEvent && d != byProp }
+func hasCap(d Dimension) bool { return d != byProp }
 
 // siteDay is a day with what its rollups are made by.
 type siteDay struct {
-	calendarDay
+	calendar.Day
 	zone *time.Location
 }
 
 // loadPortions counts some visitors' whole day anew, from sessions and events.
 func loadPortions(ctx context.Context, queries *dbsqlc.Queries, tx pgx.Tx, siteID uuid.UUID, day siteDay, visitors []int64) (map[int64]*rawPortion, error) {
+	visits, err := loadVisits(ctx, queries, tx, siteID, day, visitors)
+	if err != nil {
+		return nil, err
+	}
+	hours := day.Day.Hours(day.zone)
 	of := make(map[int64]*rawPortion, len(visitors))
 	for _, v := range visitors {
-		of[v] = &rawPortion{portion: portion{hours: make(map[int64]Traffic)}, views: make(map[rawKey]int64)}
-	}
-	sessions, err := queries.ListDaySessions(ctx, tx, siteID, day.day, visitors)
-	if err != nil {
-		return nil, err
-	}
-	ids := make([]int64, len(sessions))
-	for i, row := range sessions {
-		ids[i] = row.ID
-		of[row.Visitor].addSession(sessionOf(row))
-	}
-	events, err := queries.ListSessionEvents(ctx, tx, dbsqlc.ListSessionEventsParams{
-		SiteID: siteID, Day: day.day, Sessions: ids, StartsAt: day.start, EndsAt: day.end,
-	})
-	if err != nil {
-		return nil, err
-	}
-	hours := hoursOf(day.start, day.end, day.zone)
-	for _, e := range events {
-		if err := of[e.Visitor].addEvent(e, hours); err != nil {
-			return nil, err
-		}
+		of[v] = newRawPortion(visits[v], hours)
 	}
 	return of, nil
 }

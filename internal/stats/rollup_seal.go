@@ -11,41 +11,42 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db/dbsqlc"
+	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
 // States of a site day.
 const (
-	stateOpen   = "open"
-	stateSealed = "sealed"
+	stateOpen   = calendar.StateOpen
+	stateSealed = calendar.StateSealed
 )
 
 // allRows asks for the whole of a list.
 const allRows = math.MaxInt32
 
-var cappedDimensions = []Dimension{
-	ByPage, ByEntry, ByExit, BySource, ByUTMSource, ByUTMMedium, ByUTMCampaign, ByUTMTerm, ByUTMContent,
-	ByCountry, ByDevice, ByBrowser, ByOS,
-}
-
-// seal counts a day anew from its events and seals it, unless it is sealed.
-func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time) error {
+// seal counts a day anew from its events and seals it, unless it is sealed and not to be
+// made again. A day whose events are not all there any more is left as it is.
+func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time, again bool) error {
 	return r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s lockedSite) error {
 		// Whoever writes into the day has committed once this lock is had, and the
 		// queries that follow see it.
 		row, err := r.queries.LockSiteDay(ctx, tx, siteID, day)
-		if errors.Is(err, pgx.ErrNoRows) || err == nil && row.State == stateSealed {
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && (row.Trimmed || row.State == stateSealed && row.Packed && !again) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		d := r.siteDay(s.Site, row.Day, row.StartsAt, row.EndsAt)
+		d := siteDayOf(s.Site, calendar.Day{Date: row.Day, Start: row.StartsAt, End: row.EndsAt})
 		w := dayWriter{Rollups: r, tx: tx, siteID: siteID, day: d}
+		if row.State == stateSealed && !again {
+			return w.packSealed(ctx)
+		}
 		for _, step := range []struct {
 			before Boundary
 			do     func(context.Context) error
 		}{
-			{BeforeSealClear, w.clear}, {BeforeSealCount, w.count}, {BeforeSealState, w.setSealed}, {BeforeSealBlocks, w.rebuildBlocks}, {BeforeSealCommit, nil},
+			{BeforeSealClear, w.clear}, {BeforeSealCount, w.count}, {BeforeSealColumns, w.pack}, {BeforeSealState, w.setSealed},
+			{BeforeSealBlocks, w.rebuildBlocks}, {BeforeSealCommit, nil},
 		} {
 			if err := r.o.Interrupt(step.before); err != nil {
 				return err
@@ -71,8 +72,8 @@ type dayWriter struct {
 
 // clear removes everything that was made of the day before.
 func (w *dayWriter) clear(ctx context.Context) error {
-	levels, firsts := blocksOver(w.day.day)
-	levels, firsts = append(levels, 0), append(firsts, w.day.day)
+	levels, firsts := blocksOver(w.day.Date)
+	levels, firsts = append(levels, 0), append(firsts, w.day.Date)
 	if err := w.queries.DeleteRollupBlocks(ctx, w.tx, levels, firsts, w.siteID); err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (w *dayWriter) clear(ctx context.Context) error {
 	for _, remove := range []func(context.Context, dbsqlc.DBTX, uuid.UUID, time.Time) error{
 		w.queries.DeleteRollupDay, w.queries.DeleteRollupHours, w.queries.DeleteRollupVisitors,
 	} {
-		if err := remove(ctx, w.tx, w.siteID, w.day.day); err != nil {
+		if err := remove(ctx, w.tx, w.siteID, w.day.Date); err != nil {
 			return err
 		}
 	}
@@ -91,7 +92,7 @@ func (w *dayWriter) clear(ctx context.Context) error {
 
 // count makes the day's rollups from its events and sessions.
 func (w *dayWriter) count(ctx context.Context) error {
-	extent, err := w.queries.FindDayExtent(ctx, w.tx, w.siteID, w.day.start, w.day.end)
+	extent, err := w.queries.FindDayExtent(ctx, w.tx, w.siteID, w.day.Start, w.day.End)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
@@ -110,22 +111,22 @@ func (w *dayWriter) count(ctx context.Context) error {
 }
 
 func (w *dayWriter) events() eventReader {
-	return eventReader{queries: w.queries, tx: w.tx, siteID: w.siteID, labelCap: w.o.LabelCap}
+	return eventReader{queries: w.queries, tx: w.tx, siteID: w.siteID, labelCap: w.o.LabelCap, caps: w.o.EventCaps}
 }
 
-func (w *dayWriter) spans() []DaySpan {
-	return []DaySpan{{Day: w.day.day, From: w.day.start, To: w.day.end, Whole: true}}
+func (w *dayWriter) spans() []calendar.Span {
+	return []calendar.Span{{Day: w.day.Date, From: w.day.Start, To: w.day.End, Whole: true}}
 }
 
 func (w *dayWriter) countTotals(ctx context.Context, p *portion) error {
 	spans := w.spans()
-	hours := hoursOf(w.day.start, w.day.end, w.day.zone)
+	hours := w.day.Day.Hours(w.day.zone)
 	for i, from := range hours {
-		to := w.day.end
+		to := w.day.End
 		if i+1 < len(hours) {
 			to = hours[i+1]
 		}
-		spans = append(spans, DaySpan{Day: w.day.day, From: from, To: to})
+		spans = append(spans, calendar.Span{Day: w.day.Date, From: from, To: to})
 	}
 	traffic, err := w.events().Traffic(ctx, spans)
 	if err != nil {
@@ -147,7 +148,7 @@ func (w *dayWriter) countTotals(ctx context.Context, p *portion) error {
 
 // countLabels fills p.counts, with the labels beyond the cap as one.
 func (w *dayWriter) countLabels(ctx context.Context, p *portion) error {
-	rows, err := w.events().Breakdowns(ctx, w.spans(), cappedDimensions, allRows)
+	rows, err := w.events().Breakdowns(ctx, w.spans(), rankedDimensions(), allRows)
 	if err != nil {
 		return err
 	}
@@ -155,31 +156,26 @@ func (w *dayWriter) countLabels(ctx context.Context, p *portion) error {
 	if err != nil {
 		return err
 	}
-	props, err := w.queries.ListDayProps(ctx, w.tx, w.siteID, w.day.start, w.day.end)
+	var names []string // those with properties of their own
+	for _, e := range events.Rows {
+		if e.Name != other {
+			names = append(names, e.Name)
+		}
+	}
+	props, err := w.queries.ListDayProps(ctx, w.tx, dbsqlc.ListDayPropsParams{
+		SiteID: w.siteID, StartsAt: w.day.Start, EndsAt: w.day.End, Names: names,
+		KeyCap: int32(w.o.EventCaps.Keys), ValueCap: int32(w.o.EventCaps.Values),
+	})
 	if err != nil {
 		return err
 	}
-	var texts []labelText
-	for _, of := range rows {
-		for _, row := range of {
-			if row.Label != other {
-				texts = append(texts, labelText{label: row.Label})
-			}
-		}
-	}
-	for _, e := range events {
-		texts = append(texts, labelText{label: e.Name})
-	}
-	for _, prop := range props {
-		texts = append(texts, labelText{label: prop.Key, value: prop.Value})
-	}
 	d := newDictionary(w.queries, w.tx, w.siteID)
-	if err := d.intern(ctx, texts); err != nil {
+	if err := d.intern(ctx, namedTexts(rows, names, props), nil); err != nil {
 		return err
 	}
 	add := func(key countKey, c labelCount) { p.counts[key] = append(p.counts[key], c) }
 	for dimension, of := range rows {
-		for _, row := range of {
+		for _, row := range of.Rows {
 			c := labelCount{label: otherID, visitors: row.Visitors, pageviews: row.Pageviews}
 			if row.Label != other {
 				c.label = d.ids[labelText{label: row.Label}]
@@ -187,8 +183,12 @@ func (w *dayWriter) countLabels(ctx context.Context, p *portion) error {
 			add(countKey{dimension: dimension}, c)
 		}
 	}
-	for _, e := range events {
-		add(countKey{dimension: byEvent}, labelCount{label: d.ids[labelText{label: e.Name}], visitors: e.Visitors, pageviews: e.Count})
+	for _, e := range events.Rows {
+		c := labelCount{label: otherID, visitors: e.Visitors, pageviews: e.Count}
+		if e.Name != other {
+			c.label = d.ids[labelText{label: e.Name}]
+		}
+		add(countKey{dimension: byEvent}, c)
 	}
 	for _, prop := range props {
 		add(countKey{dimension: byProp, part: d.ids[labelText{label: prop.Name}]},
@@ -197,18 +197,37 @@ func (w *dayWriter) countLabels(ctx context.Context, p *portion) error {
 	return nil
 }
 
+// namedTexts are the labels of a day that keep their text.
+func namedTexts(rows map[Dimension]List[Row], names []string, props []dbsqlc.ListDayPropsRow) []labelText {
+	var texts []labelText
+	for _, of := range rows {
+		for _, row := range of.Rows {
+			if row.Label != other {
+				texts = append(texts, labelText{label: row.Label})
+			}
+		}
+	}
+	for _, name := range names {
+		texts = append(texts, labelText{label: name})
+	}
+	for _, prop := range props {
+		texts = append(texts, labelText{label: prop.Key, value: prop.Value})
+	}
+	return texts
+}
+
 // save writes the day's totals and hours of p, and counts, which need no order.
 func (w *dayWriter) save(ctx context.Context, p *portion, counts map[countKey][]labelCount) error {
 	err := w.queries.SaveRollupDay(ctx, w.tx, dbsqlc.SaveRollupDayParams{
-		SiteID: w.siteID, Day: w.day.day, FirstAt: p.first, LastAt: p.last,
+		SiteID: w.siteID, Day: w.day.Date, FirstAt: p.first, LastAt: p.last,
 		Pageviews: p.traffic.Pageviews, Visitors: p.traffic.Visitors,
 		Sessions: p.sessions.Sessions, Bounces: p.sessions.Bounces, DurationUs: p.sessions.Micros,
 	})
 	if err != nil {
 		return err
 	}
-	hours := dbsqlc.SaveRollupHoursParams{SiteID: w.siteID, Day: w.day.day}
-	for _, start := range hoursOf(w.day.start, w.day.end, w.day.zone) {
+	hours := dbsqlc.SaveRollupHoursParams{SiteID: w.siteID, Day: w.day.Date}
+	for _, start := range w.day.Day.Hours(w.day.zone) {
 		t := p.hours[start.UnixMicro()]
 		hours.Starts = append(hours.Starts, start)
 		hours.Pageviews, hours.Visitors = append(hours.Pageviews, t.Pageviews), append(hours.Visitors, t.Visitors)
@@ -216,7 +235,7 @@ func (w *dayWriter) save(ctx context.Context, p *portion, counts map[countKey][]
 	if err := w.queries.SaveRollupHours(ctx, w.tx, hours); err != nil {
 		return err
 	}
-	return saveCounts(ctx, w.queries, w.tx, w.siteID, block{first: w.day.day}, counts)
+	return saveCounts(ctx, w.queries, w.tx, w.siteID, block{first: w.day.Date}, counts)
 }
 
 func saveCounts(ctx context.Context, queries *dbsqlc.Queries, tx pgx.Tx, siteID uuid.UUID, b block, counts map[countKey][]labelCount) error {
@@ -233,8 +252,12 @@ func saveCounts(ctx context.Context, queries *dbsqlc.Queries, tx pgx.Tx, siteID 
 }
 
 func (w *dayWriter) setSealed(ctx context.Context) error {
-	if err := w.queries.ClearStaleDay(ctx, w.tx, w.siteID, w.day.day); err != nil {
+	if err := w.queries.ClearStaleDay(ctx, w.tx, w.siteID, w.day.Date); err != nil {
 		return err
 	}
-	return w.queries.SetSiteDaySealed(ctx, w.tx, w.siteID, w.day.day)
+	now := w.o.Now()
+	if err := w.queries.SetSiteDaySealed(ctx, w.tx, &now, w.siteID, w.day.Date); err != nil {
+		return err
+	}
+	return w.queries.DeleteOpenLabels(ctx, w.tx, w.siteID)
 }

@@ -54,6 +54,14 @@ func (t *tally) addPacked(b []byte) error {
 	return nil
 }
 
+// of is what a label has.
+func (t *tally) of(label int64) Traffic {
+	if label < 0 {
+		return t.unknown[label]
+	}
+	return *t.at(label)
+}
+
 // at is where a label of the dictionary is added up.
 func (t *tally) at(label int64) *Traffic {
 	at := int(label / tallyChunk)

@@ -20,6 +20,8 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/db/dbtest"
 	"github.com/waypost/waypost/e2e/naive"
+	"github.com/waypost/waypost/internal/stats/calendar"
+	"github.com/waypost/waypost/internal/stats/hit"
 )
 
 // errCrash ends a transaction as a crash would.
@@ -63,7 +65,7 @@ type reportedLine struct {
 }
 
 // someTraffic is a few days of hits, as the product and as the naive count take them.
-func someTraffic(t testing.TB, zone *time.Location, seed uint64, days, visitors int) ([]Hit, []string) {
+func someTraffic(t testing.TB, zone *time.Location, seed uint64, days, visitors int) ([]hit.Hit, []string) {
 	t.Helper()
 	traffic := naive.Traffic{
 		Seed: seed, Start: time.Date(2024, 10, 31, 12, 0, 0, 0, time.UTC), Days: days, Zone: zone, Visitors: visitors, Domain: "example.com",
@@ -72,14 +74,14 @@ func someTraffic(t testing.TB, zone *time.Location, seed uint64, days, visitors 
 	if err := traffic.Events(&b); err != nil {
 		t.Fatal(err)
 	}
-	var hits []Hit
+	var hits []hit.Hit
 	var lines []string
 	for line := range strings.Lines(b.String()) {
 		var r reportedLine
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}
-		h := Hit{At: r.TS, URL: r.URL, Referrer: r.Referrer, Name: r.Name, UserAgent: r.UserAgent, Address: netip.MustParseAddr(r.IP), Props: Props{}}
+		h := hit.Hit{At: r.TS, URL: r.URL, Referrer: r.Referrer, Name: r.Name, UserAgent: r.UserAgent, Address: netip.MustParseAddr(r.IP), Props: hit.Props{}}
 		for key, value := range r.Props {
 			h.Props[key] = fmt.Sprint(value)
 		}
@@ -190,51 +192,60 @@ func TestFoldingVisitByVisitGivesWhatSealingGives(t *testing.T) {
 	}
 }
 
-// checkSnapshot holds the two readers against each other in one snapshot: what
-// rollups say must be what the events say, whatever is going on.
+// counts is what all readers answer.
+type counts interface {
+	Traffic(ctx context.Context, spans []calendar.Span) ([]Traffic, error)
+	Sessions(ctx context.Context, spans []calendar.Span) ([]SessionTotals, error)
+	Breakdowns(ctx context.Context, spans []calendar.Span, dimensions []Dimension, limit int) (map[Dimension]List[Row], error)
+	CustomEvents(ctx context.Context, spans []calendar.Span, limit int) (List[EventCount], error)
+	Props(ctx context.Context, spans []calendar.Span, name string, limit int) (List[PropCount], error)
+}
+
+// checkSnapshot holds the readers against each other in one snapshot: what rollups and
+// packed columns say must be what the events say, whatever is going on.
 func (b *bench) checkSnapshot(ctx context.Context, t rapid.TB, q Query, labelCap int) {
 	t.Helper()
 	s, err := NewService(ServiceOptions{DB: b.db, Now: b.clock.now, LabelCap: labelCap})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := parsePeriod(q.From, q.To, b.clock.now())
+	p, err := calendar.Parse("", q.From, q.To, b.clock.now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.snapshot(ctx, q, p, func(ctx context.Context, r Reader, c calendar, w window) error {
+	err = s.snapshot(ctx, q, question{p, func(ctx context.Context, r Reader, c calendar.Calendar, w calendar.Window) error {
 		rolled := r.(*rollupReader)
-		answers := func(r Reader) (map[string]any, error) {
+		answers := func(r counts) (map[string]any, error) {
 			out := map[string]any{}
-			for name, plan := range map[string]func() (plan, error){
-				"days": func() (plan, error) { return c.plan(w), nil }, "hours": func() (plan, error) { return c.series(w, ByHour) },
+			for name, plan := range map[string]func() (calendar.Plan, error){
+				"days": func() (calendar.Plan, error) { return c.Plan(w), nil }, "hours": func() (calendar.Plan, error) { return c.Series(w, calendar.ByHour) },
 			} {
 				p, err := plan()
 				if err != nil {
 					return nil, err
 				}
-				if out["traffic by "+name], err = r.Traffic(ctx, p.spans); err != nil {
+				if out["traffic by "+name], err = r.Traffic(ctx, p.Spans); err != nil {
 					return nil, err
 				}
 			}
-			spans := c.plan(w).spans
+			spans := c.Plan(w).Spans
 			var err error
 			if out["sessions"], err = r.Sessions(ctx, spans); err != nil {
 				return nil, err
 			}
-			rows, err := r.Breakdowns(ctx, spans, cappedDimensions, 200)
+			rows, err := r.Breakdowns(ctx, spans, rankedDimensions(), 200)
 			if err != nil {
 				return nil, err
 			}
-			for _, d := range cappedDimensions {
-				out[string(d)] = append([]Row{}, rows[d]...)
+			for _, d := range rankedDimensions() {
+				out[string(d)] = List[Row]{append([]Row{}, rows[d].Rows...), rows[d].Total}
 			}
 			events, err := r.CustomEvents(ctx, spans, 200)
 			if err != nil {
 				return nil, err
 			}
 			props, err := r.Props(ctx, spans, "signup", 200)
-			out["events"], out["props"] = append([]EventCount{}, events...), append([]PropCount{}, props...)
+			out["events"], out["props"] = List[EventCount]{append([]EventCount{}, events.Rows...), events.Total}, List[PropCount]{append([]PropCount{}, props.Rows...), props.Total}
 			return out, err
 		}
 		want, err := answers(rolled.eventReader)
@@ -248,8 +259,18 @@ func (b *bench) checkSnapshot(ctx context.Context, t rapid.TB, q Query, labelCap
 		if diff := cmp.Diff(want, got); diff != "" {
 			return fmt.Errorf("%s to %s (-events +rollups):\n%s", q.From, q.To, diff)
 		}
+		packed, err := rolled.columns(nil)
+		if err != nil {
+			return err
+		}
+		if got, err = answers(packed); err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("%s to %s (-events +columns):\n%s", q.From, q.To, diff)
+		}
 		return nil
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,10 +369,10 @@ func FuzzUnpackPortion(f *testing.F) {
 func TestADayRangeIsMadeOfFewBlocks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		day := drawDay(t, "day")
+		day := time.Date(1985, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, rapid.IntRange(0, 365*50).Draw(t, "day"))
 		for level := int16(0); level <= maxLevel; level++ {
 			b := blockOver(level, day)
-			if b.first.After(day) || b.last().Before(day) || daysBetween(b.first, b.last()) != b.days()-1 {
+			if b.first.After(day) || b.last().Before(day) || calendar.DaysBetween(b.first, b.last()) != b.days()-1 {
 				t.Fatalf("the block of level %d over %v is %v to %v", level, day, b.first, b.last())
 			}
 			if level > 0 && blockOver(level, blockOver(level-1, day).first) != b {
@@ -376,7 +397,7 @@ func TestADictionaryKeepsItsIDs(t *testing.T) {
 				return err
 			}
 			dict := newDictionary(queries, tx, site)
-			if err := dict.intern(t.Context(), append(texts[:2+4*round:2+4*round], texts[0])); err != nil {
+			if err := dict.intern(t.Context(), append(texts[:2+4*round:2+4*round], texts[0]), nil); err != nil {
 				return err
 			}
 			for text, id := range ids {

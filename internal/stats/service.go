@@ -2,11 +2,12 @@
 // about it. docs/statistics.md defines every number.
 //
 // Ingester stores page views and events: single hits of browsers, and batches of
-// servers. It also destroys the salts of old days. Importer stores the lines of access
-// logs and NDJSON files. Rollups keeps, in the background, the counts of each day by
-// dimension and label. Service answers questions from these rollups, and reads events
-// where a rollup is missing, out of date or not enough. Eraser deletes the data of a
-// deleted site.
+// servers. It also destroys the salts of old days. Rollups keeps, in the background, the
+// counts of each day by dimension and label. Service answers questions from these
+// rollups, and reads events where a rollup is missing, out of date or not enough; of
+// filtered ones, packed columns. Retention ends raw data. Eraser deletes the data of a
+// deleted site. What they are made of has packages of its own: calendar, hit, visitor,
+// session, drop, eventid, columns; imports stores files.
 //
 // A visitor's hash changes at the site's midnight, so days share no visitors, and a
 // range of days is exactly the sum of its days.
@@ -19,12 +20,13 @@ import (
 	"math"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
-	"github.com/waypost/waypost/internal/fault"
-	"github.com/waypost/waypost/internal/text"
+	"github.com/waypost/waypost/internal/stats/calendar"
+	"github.com/waypost/waypost/internal/stats/session"
 )
 
 // defaultLabelCap is the number of labels that the contract promises.
@@ -46,14 +48,19 @@ type ServiceOptions struct {
 	// LabelCap is how many labels of a dimension keep their name within a site
 	// day; the rest of that day becomes one row (other). Default 10,000.
 	LabelCap int
+	// EventCaps are those of custom events.
+	EventCaps EventCaps
 	// MaxStale is how many visitors of an open day, changed since its rollups were
 	// folded, are added to the rollups one by one. With more of them the day is read from
 	// its events. Default 500.
 	MaxStale int
+	// Window is about how many bytes of packed days an answer with filters reads at once,
+	// and of how many pageviews it first reads what is filtered by; default 256 Ki.
+	Window int64
 }
 
 func (o ServiceOptions) validate() error {
-	if o.DB == nil || o.Timeout < 0 || o.MaxEvents < 0 || o.LabelCap < 0 || o.MaxStale < 0 {
+	if o.DB == nil || o.Timeout < 0 || o.MaxEvents < 0 || o.LabelCap < 0 || o.MaxStale < 0 || o.Window < 0 {
 		return errors.New("stats: ServiceOptions need DB, and nothing negative")
 	}
 	return nil
@@ -69,7 +76,9 @@ func (o ServiceOptions) withDefaults() ServiceOptions {
 	o.Timeout = cmp.Or(o.Timeout, 25*time.Second)
 	o.MaxEvents = cmp.Or(o.MaxEvents, 2000)
 	o.LabelCap = cmp.Or(o.LabelCap, defaultLabelCap)
+	o.EventCaps = o.EventCaps.withDefaults()
 	o.MaxStale = cmp.Or(o.MaxStale, 500)
+	o.Window = cmp.Or(o.Window, 1<<18)
 	return o
 }
 
@@ -102,100 +111,36 @@ func NewService(o ServiceOptions) (*Service, error) {
 // Summary returns the window's totals.
 func (s *Service) Summary(ctx context.Context, q Query) (Summary, error) {
 	var out Summary
-	err := s.read(ctx, q, func(ctx context.Context, r Reader, c calendar, w window) error {
-		var err error
-		if out.Metrics, err = metrics(ctx, r, c.plan(w).spans); err != nil || !q.Compare {
-			return err
-		}
-		before, err := metrics(ctx, r, c.plan(w.previous(c)).spans)
-		out.Previous, out.Change = &before, newChange(out.Metrics, before)
-		return err
-	})
+	err := s.read(ctx, q, q.summary(&out))
 	return out, err
-}
-
-func metrics(ctx context.Context, r Reader, spans []DaySpan) (Metrics, error) {
-	traffic, err := r.Traffic(ctx, spans)
-	if err != nil {
-		return Metrics{}, err
-	}
-	sessions, err := r.Sessions(ctx, spans)
-	return newMetrics(traffic, sessions), err
 }
 
 // Timeseries returns the window in steps of g; "" chooses by the window's length:
 // up to 48 hours by hour, 90 days by day, 730 days by week, else by month. More
 // than 10,000 steps are a fault of kind Invalid.
-func (s *Service) Timeseries(ctx context.Context, q Query, g Granularity) (Timeseries, error) {
+func (s *Service) Timeseries(ctx context.Context, q Query, g calendar.Granularity) (Timeseries, error) {
 	var out Timeseries
-	err := s.read(ctx, q, func(ctx context.Context, r Reader, c calendar, w window) error {
-		out.Granularity = g
-		if g == "" {
-			out.Granularity = w.granularity()
-		}
-		p, err := c.series(w, out.Granularity)
-		if err != nil {
-			return err
-		}
-		if out.Buckets, err = buckets(ctx, r, p); err != nil || !q.Compare {
-			return err
-		}
-		if p, err = c.series(w.previous(c), out.Granularity); err != nil {
-			return err
-		}
-		out.Previous, err = buckets(ctx, r, p)
-		return err
-	})
+	err := s.read(ctx, q, q.timeseries(g, &out))
 	return out, err
 }
 
-func buckets(ctx context.Context, r Reader, p plan) ([]Bucket, error) {
-	traffic, err := r.Traffic(ctx, p.spans)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Bucket, len(p.buckets))
-	for i, b := range p.buckets {
-		out[i].Start = b.start
-		for _, t := range traffic[b.first:b.end] {
-			out[i].Pageviews += t.Pageviews
-			out[i].Visitors += t.Visitors
-		}
-	}
-	return out, nil
-}
-
-// Breakdowns returns up to q.Limit labels of each dimension, in the order of
-// Reader.Breakdowns.
-func (s *Service) Breakdowns(ctx context.Context, q Query, dimensions ...Dimension) (map[Dimension][]Row, error) {
-	var out map[Dimension][]Row
-	err := s.read(ctx, q, func(ctx context.Context, r Reader, c calendar, w window) error {
-		var err error
-		out, err = r.Breakdowns(ctx, c.plan(w).spans, dimensions, q.Limit)
-		return err
-	})
+// Breakdowns returns up to q.Limit labels of each dimension after the first q.Offset, in
+// the order of Reader.Breakdowns.
+func (s *Service) Breakdowns(ctx context.Context, q Query, dimensions ...Dimension) (map[Dimension]List[Row], error) {
+	var out map[Dimension]List[Row]
+	err := s.read(ctx, q, q.breakdowns(dimensions, &out))
 	return out, err
 }
 
 // CustomEvents returns up to q.Limit names of custom events and, when name is not
-// empty, up to q.Limit properties of that event, never nil.
+// empty, up to q.Limit properties of that event, never nil; of both, those after the
+// first q.Offset.
 func (s *Service) CustomEvents(ctx context.Context, q Query, name string) (CustomEvents, error) {
-	if !text.Storable(name) {
-		return CustomEvents{}, fault.Validation(map[string]string{"name": "This can't be the name of an event."})
-	}
 	var out CustomEvents
-	err := s.read(ctx, q, func(ctx context.Context, r Reader, c calendar, w window) error {
-		var err error
-		spans := c.plan(w).spans
-		if out.Events, err = r.CustomEvents(ctx, spans, q.Limit); err != nil || name == "" {
-			return err
-		}
-		out.Props, err = r.Props(ctx, spans, name, q.Limit)
-		if out.Props == nil {
-			out.Props = []PropCount{}
-		}
-		return err
-	})
+	if err := checkEventName(name); err != nil {
+		return out, err
+	}
+	err := s.read(ctx, q, q.customEvents(name, &out))
 	return out, err
 }
 
@@ -203,90 +148,159 @@ func (s *Service) CustomEvents(ctx context.Context, q Query, name string) (Custo
 // both sides of the site's midnight has two hashes and counts twice. The range of
 // q has no effect, but must be a valid one.
 func (s *Service) Realtime(ctx context.Context, q Query) (int64, error) {
-	now := s.o.Now()
-	p, err := parsePeriod(q.From, q.To, now)
-	if err == nil {
-		_, err = calendar{zone: q.Zone, zones: q.Zones}.window(p)
-	}
-	if err != nil {
+	var visitors int64
+	if err := s.checkRange(q); err != nil {
 		return 0, err
 	}
-	var visitors int64
-	err = s.snapshot(ctx, q, lastUntil(now, RealtimeWindow), func(ctx context.Context, r Reader, c calendar, w window) error {
-		traffic, err := r.Traffic(ctx, c.plan(w).spans)
-		for _, t := range traffic {
-			visitors += t.Visitors
-		}
-		return err
-	})
+	err := s.snapshot(ctx, q, s.realtime(&visitors))
 	return visitors, err
 }
 
-// fold makes an answer of what a Reader has for a window.
-type fold func(ctx context.Context, r Reader, c calendar, w window) error
+// Facts returns what there is to know of the site itself; q has no effect, but must be
+// valid.
+func (s *Service) Facts(ctx context.Context, q Query) (Facts, error) {
+	if err := s.checkRange(q); err != nil {
+		return Facts{}, err
+	}
+	if err := q.Filters.check(); err != nil {
+		return Facts{}, err
+	}
+	out := Facts{Now: s.o.Now().Truncate(calendar.Resolution)}
+	err := s.fromRollups.serve(ctx, q.SiteID, s.o.Timeout, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		out.FirstEvent, err = s.firstEvent(ctx, tx, q.SiteID)
+		return err
+	})
+	return out, err
+}
 
-func (s *Service) read(ctx context.Context, q Query, f fold) error {
-	p, err := parsePeriod(q.From, q.To, s.o.Now())
+// checkRange refuses a range that can't be answered, for answers on which it has no
+// effect.
+func (s *Service) checkRange(q Query) error {
+	p, err := q.period(s.o.Now())
 	if err != nil {
 		return err
 	}
-	return s.snapshot(ctx, q, p, f)
+	_, err = calendar.New(q.Zones).Window(p)
+	return err
 }
 
-// snapshot makes an answer of q's filters, or without any of rollups and as few
+// firstEvent is when the site's first event was, or zero.
+func (s *Service) firstEvent(ctx context.Context, tx pgx.Tx, siteID uuid.UUID) (time.Time, error) {
+	first, err := s.queries.FindFirstEvent(ctx, tx, siteID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	return first.UTC(), err
+}
+
+// fold makes an answer of what a Reader has for a window.
+type fold func(ctx context.Context, r Reader, c calendar.Calendar, w calendar.Window) error
+
+// question is a fold over a period.
+type question struct {
+	period calendar.Range
+	fold   fold
+}
+
+func (s *Service) read(ctx context.Context, q Query, f fold) error {
+	p, err := q.period(s.o.Now())
+	if err != nil {
+		return err
+	}
+	return s.snapshot(ctx, q, question{p, f})
+}
+
+// snapshot answers questions with q's filters, or without any from rollups and as few
 // events as that takes.
-func (s *Service) snapshot(ctx context.Context, q Query, p period, f fold) error {
+func (s *Service) snapshot(ctx context.Context, q Query, questions ...question) error {
 	if err := q.Filters.check(); err != nil {
 		return err
 	}
 	if len(q.Filters) == 0 {
-		err := s.answer(ctx, s.fromRollups, q, p, f)
+		err := s.answer(ctx, s.fromRollups, q, questions)
 		if !errors.Is(err, errManyEvents) {
 			return err
 		}
 	}
-	return s.answer(ctx, s.fromEvents, q, p, f)
+	return s.answer(ctx, s.fromEvents, q, questions)
 }
 
-// answer makes an answer at a desk. It returns errManyEvents, ErrTooExpensive or
-// fairqueue.ErrBusy.
-func (s *Service) answer(ctx context.Context, at desk, q Query, p period, f fold) error {
+// answer answers questions at a desk, all from one snapshot. It returns errManyEvents,
+// ErrTooExpensive or fairqueue.ErrBusy.
+func (s *Service) answer(ctx context.Context, at desk, q Query, questions []question) error {
 	return at.serve(ctx, q.SiteID, s.o.Timeout, func(ctx context.Context, tx pgx.Tx) error {
-		c, days, err := s.loadCalendar(ctx, tx, q, p)
-		if err != nil {
-			return err
+		for _, each := range questions {
+			if err := s.answerOne(ctx, tx, at, q, each); err != nil {
+				return err
+			}
 		}
-		w, err := c.window(p)
-		if err != nil {
-			return err
-		}
-		if len(q.Filters) > 0 {
-			return f(ctx, filteredReader{tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap, filters: q.Filters}, c, w)
-		}
-		events := eventReader{queries: s.queries, tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap}
-		return f(ctx, &rollupReader{
-			eventReader: events, days: days, maxStale: s.o.MaxStale, maxEvents: at.maxEvents, labels: newDictionary(s.queries, tx, q.SiteID),
-		}, c, w)
+		return nil
 	})
+}
+
+func (s *Service) answerOne(ctx context.Context, tx pgx.Tx, at desk, q Query, of question) error {
+	err := s.answerFrom(ctx, tx, at, q, of)
+	if errors.Is(err, session.ErrTrimmed) {
+		return s.beyondRetention(ctx, tx, q.SiteID)
+	}
+	return err
+}
+
+// answerFrom is answerOne that returns errTrimmed when raw data is gone that it takes.
+func (s *Service) answerFrom(ctx context.Context, tx pgx.Tx, at desk, q Query, of question) error {
+	c, days, w, err := s.window(ctx, tx, q, of.period)
+	if err != nil {
+		return err
+	}
+	if len(q.Filters) > 0 {
+		r, err := newColumnReader(ctx, columnReader{
+			queries: s.queries, tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap, caps: s.o.EventCaps, days: days, labels: newDictionary(s.queries, tx, q.SiteID), window: s.o.Window,
+		}, q.Filters)
+		if err != nil {
+			return err
+		}
+		return of.fold(ctx, r, c, w)
+	}
+	events := eventReader{queries: s.queries, tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap, caps: s.o.EventCaps}
+	return of.fold(ctx, &rollupReader{
+		eventReader: events, days: days, maxStale: s.o.MaxStale, maxEvents: at.maxEvents, labels: newDictionary(s.queries, tx, q.SiteID), window: s.o.Window,
+	}, c, w)
+}
+
+// window reads the calendar that p takes, and gives p its instants by it.
+func (s *Service) window(ctx context.Context, tx pgx.Tx, q Query, p calendar.Range) (calendar.Calendar, map[time.Time]*rollupDay, calendar.Window, error) {
+	if p.IsAllTime() {
+		first, err := s.firstEvent(ctx, tx, q.SiteID)
+		if err != nil {
+			return calendar.Calendar{}, nil, calendar.Window{}, err
+		}
+		p = p.Since(first)
+	}
+	c, days, err := s.loadCalendar(ctx, tx, q, p)
+	if err != nil {
+		return c, days, calendar.Window{}, err
+	}
+	w, err := c.Window(p)
+	return c, days, w, err
 }
 
 // loadCalendar reads the site days that p touches, with those of a compared
 // period and of the month or week in which the window begins.
-func (s *Service) loadCalendar(ctx context.Context, tx pgx.Tx, q Query, p period) (calendar, map[time.Time]*rollupDay, error) {
-	const margin = 2 // days between the dates of UTC and of any zone, rounded up
-	first, last := dateOf(p.from.nominal()).AddDate(0, 0, -margin), dateOf(p.to.nominal()).AddDate(0, 0, margin)
+func (s *Service) loadCalendar(ctx context.Context, tx pgx.Tx, q Query, p calendar.Range) (calendar.Calendar, map[time.Time]*rollupDay, error) {
+	first, last := p.Dates(q.Zones)
 	if q.Compare {
 		first = first.Add(first.Sub(last))
 	}
 	rows, err := s.queries.ListRollupDays(ctx, tx, q.SiteID, first.AddDate(0, 0, -31), last)
 	if err != nil {
-		return calendar{}, nil, err
+		return calendar.Calendar{}, nil, err
 	}
-	c := calendar{zone: q.Zone, zones: q.Zones, stored: make([]calendarDay, len(rows))}
+	stored := make([]calendar.Day, len(rows))
 	days := make(map[time.Time]*rollupDay, len(rows))
 	for i, row := range rows {
-		d := newRollupDay(row, c)
-		c.stored[i], days[d.day] = d.calendarDay, d
+		d := newRollupDay(row, q.Zones)
+		stored[i], days[d.Date] = d.Day, d
 	}
-	return c, days, nil
+	return calendar.New(q.Zones, stored...), days, nil
 }

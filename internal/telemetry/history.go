@@ -37,6 +37,9 @@ type HistoryOptions struct {
 	Areas    db.Areas
 	Requests *Requests
 	Logger   *slog.Logger
+	// Tallies returns how far what is counted by the minute has counted since the start of
+	// the process, by name; nil for nothing.
+	Tallies func() map[string]uint64
 	// Instance names this process; by default its host and number.
 	Instance string
 	// Now is the clock; nil for the system's.
@@ -71,10 +74,13 @@ type History struct {
 	mu      sync.Mutex // makes Flush one after the other
 	began   time.Time  // of the minute that is being measured
 	waiting []dbsqlc.InsertTelemetryMinuteParams
+	tallied map[string]uint64 // at the last cut
 	failing bool
 
 	reading sync.Mutex
 	read    map[Question]remembered
+	settled settled[[]byte] // by what pack wrote
+	counted settled[map[string]uint64]
 }
 
 // NewHistory makes a History that measures from now on.
@@ -173,7 +179,9 @@ func (h *History) cut() (dbsqlc.InsertTelemetryMinuteParams, error) {
 	if row.ID, err = h.o.NewID(); err != nil {
 		return row, fmt.Errorf("telemetry: new id: %w", err)
 	}
-	process, err := json.Marshal(h.gauge.cut())
+	gauged := h.gauge.cut()
+	gauged.Counts = h.count()
+	process, err := json.Marshal(gauged)
 	if err != nil {
 		return row, fmt.Errorf("telemetry: %w", err)
 	}
@@ -185,6 +193,21 @@ func (h *History) cut() (dbsqlc.InsertTelemetryMinuteParams, error) {
 		row.Failed, err = json.Marshal(notable(failed))
 	}
 	return row, err
+}
+
+// count returns what was counted since the last cut.
+func (h *History) count() map[string]uint64 {
+	if h.o.Tallies == nil {
+		return nil
+	}
+	all, since := h.o.Tallies(), map[string]uint64{}
+	for name, n := range all {
+		if n > h.tallied[name] {
+			since[name] = n - h.tallied[name]
+		}
+	}
+	h.tallied = all
+	return since
 }
 
 // Sweep deletes what is older than 24 hours, or of a clock that was far ahead, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/internal/identity"
 )
 
 // clock is a time that a test sets.
@@ -108,8 +110,9 @@ func TestProcessesAreSummedAndADeadOneKeepsWhatItStored(t *testing.T) {
 	if err != nil || len(slow) != 5 || slow[0].Took != time.Second || slow[4].Took != 2*time.Millisecond {
 		t.Errorf("%v %+v", err, slow)
 	}
+	areas := db.Undivided(d)
 	list, err := one.Instances(t.Context(), noon.Add(-time.Hour), noon.Add(time.Hour))
-	if err != nil || len(list) != 2 || list[0].Name != "one" || list[0].Goroutines == 0 || list[0].Memory == 0 || len(list[0].Pools) != 7 {
+	if err != nil || len(list) != 2 || list[0].Name != "one" || list[0].Goroutines == 0 || list[0].Memory == 0 || len(list[0].Pools) != len(areas.All()) {
 		t.Errorf("%v %+v", err, list)
 	}
 }
@@ -160,6 +163,63 @@ func TestAClockThatIsSetBackLosesNothing(t *testing.T) {
 	p.answer(t, 5, 200, 0)
 	if s := p.lastHour(t); s.All.Requests != 12 {
 		t.Errorf("%+v", s.All)
+	}
+}
+
+// One process counted until it was killed, another while the database was away.
+func TestTalliesAreSummedByTheHourAndCountedOnce(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t)
+	counting := func(counts map[string]uint64) func(*HistoryOptions) {
+		return func(o *HistoryOptions) { o.Tallies = func() map[string]uint64 { return maps.Clone(counts) } }
+	}
+	first, second := map[string]uint64{"mails": 2}, map[string]uint64{}
+	one, two := newProcess(t, d, "one", counting(first)), newProcess(t, d, "two", counting(second))
+	plain := newProcess(t, d, "of an older version")
+	plain.answer(t, 1, 200, 0)
+	one.answer(t, 0, 200, 0)
+	first["mails"], first["jobs"] = 7, 1
+	one.answer(t, 0, 200, 0)
+	one.answer(t, 0, 200, 0) // nothing new
+	away, cancel := context.WithCancel(t.Context())
+	cancel()
+	second["mails"] = 10
+	two.clock.pass(time.Hour)
+	if err := two.Flush(away); err == nil {
+		t.Fatal("stored without a database")
+	}
+	two.clock.pass(time.Hour)
+	second["mails"] = 30
+	two.answer(t, 0, 200, 0)
+	hour := noon.Truncate(time.Hour)
+	q := Question{Since: hour.Add(-time.Hour), Until: hour.Add(3 * time.Hour), Step: time.Hour}
+	read := func(mails ...uint64) {
+		t.Helper()
+		got, err := plain.Counts(t.Context(), q)
+		want := map[string][]uint64{"mails": mails, "jobs": {0, 1, 0, 0}}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%v %s", err, diff)
+		}
+	}
+	read(0, 17, 0, 20)
+	// A minute comes as late as it can, and is counted; what is long over is read once.
+	plain.clock.at = hour.Add(time.Hour + settledAfter - time.Minute)
+	read(0, 17, 0, 20)
+	second["mails"] = 31
+	two.clock.at = noon.Add(5 * time.Minute)
+	two.began = two.clock.at
+	two.answer(t, 0, 200, 0)
+	read(0, 18, 0, 20)
+	plain.clock.pass(2 * time.Minute)
+	read(0, 18, 0, 20)
+	if len(plain.counted.steps) != 2 {
+		t.Errorf("%d hours are kept", len(plain.counted.steps))
+	}
+	read(0, 18, 0, 20)
+	plain.clock.pass(25 * time.Hour)
+	q.Since, q.Until = q.Since.Add(4*time.Hour), q.Until.Add(4*time.Hour)
+	if got, err := plain.Counts(t.Context(), q); err != nil || len(got) != 0 || len(plain.counted.steps) != 4 {
+		t.Errorf("%v %v %d", err, got, len(plain.counted.steps))
 	}
 }
 
@@ -254,5 +314,53 @@ func BenchmarkReadADay(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// What is kept in memory of a day's earlier steps answers as the database does.
+func TestADayThatIsPartlyRememberedIsTheSameAsOneReadAnew(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t)
+	one, two := newProcess(t, d, "one"), newProcess(t, d, "two")
+	for i := range 40 {
+		for n := range i%7 + 1 {
+			one.requests.Observe(Request{Method: "GET", Route: "/b", Status: 200 + 100*(n%4), Took: time.Duration(i*n) * time.Millisecond})
+		}
+		one.answer(t, i, 200, time.Duration(i)*time.Millisecond)
+		two.answer(t, 2, 503, time.Second)
+		one.clock.pass(6 * time.Minute)
+		two.clock.pass(6 * time.Minute)
+		if i%5 > 0 {
+			continue
+		}
+		for _, q := range []Question{{Step: 15 * time.Minute}, {Step: 5 * time.Minute}, {Step: 15 * time.Minute, Method: "GET", Route: "/b"}} {
+			q.Until = one.clock.now().Truncate(q.Step).Add(q.Step)
+			q.Since = q.Until.Add(-4 * time.Hour)
+			anew := newProcess(t, d, "three")
+			anew.clock.at = one.clock.now()
+			want, err := anew.Read(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one.clock.pass(2 * fresh)
+			got, err := one.Read(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("after %d rounds, steps of %v (-anew +remembered):\n%s", i, q.Step, diff)
+			}
+		}
+	}
+	if n := len(one.settled.steps); n < 20 || n > maxSettled {
+		t.Errorf("%d steps are remembered", n)
+	}
+	// They are used: what is gone from the database is still answered.
+	if _, err := d.Single(identity.System("test")).Exec(t.Context(), `delete from telemetry_minutes`); err != nil {
+		t.Fatal(err)
+	}
+	q := Question{Step: 15 * time.Minute, Since: noon.Truncate(time.Hour), Until: noon.Truncate(time.Hour).Add(2 * time.Hour)}
+	if s, err := one.Read(t.Context(), q); err != nil || s.All.Requests == 0 {
+		t.Errorf("%+v, %v", s.All, err)
 	}
 }

@@ -28,6 +28,8 @@ type Process struct {
 	// processor and a half.
 	Busy  float64 `json:"busy"`
 	Pools []Pool  `json:"pools"` // by the names of their areas
+	// Counts are what each Tally counted in that minute; what counted nothing is left out.
+	Counts map[string]uint64 `json:"counts,omitempty"`
 }
 
 // Pool is how an area's connections to the database were used in a minute.

@@ -45,8 +45,9 @@ type Figures struct {
 type RouteFigures struct {
 	Method, Route string
 	Figures
-	// Course are the requests of each step, Failing those that failed.
-	Course, Failing []uint64
+	// Course are the requests of each step, Failing and Refusing those of them that were
+	// answered with 5xx and 4xx.
+	Course, Failing, Refusing []uint64
 }
 
 // tally sums counts.
@@ -74,8 +75,8 @@ func (t *tally) sum(other *tally) {
 // course is a tally with what came in each step.
 type course struct {
 	tally
-	method, route    string
-	requests, failed []uint64
+	method, route             string
+	requests, failed, refused []uint64
 }
 
 func (t *tally) figures() Figures {
@@ -124,32 +125,49 @@ const maxRemembered = 16
 
 func (h *History) sum(ctx context.Context, q Question) (Summary, error) {
 	n := int((q.Until.Sub(q.Since) + q.Step - 1) / q.Step)
-	rows, err := h.queries.ListTelemetryMinutes(ctx, h.o.Areas.Requests.Direct(), q.Since, q.Until)
-	if err != nil {
-		return Summary{}, fmt.Errorf("telemetry: read minutes: %w", db.Translate(err))
-	}
-	points := make([]tally, n)
-	routes := map[string]*course{}
-	for _, row := range rows {
-		i := int(row.Minute.Sub(q.Since) / q.Step)
-		err := unpack(row.Requests, func(p *packedRoute) {
-			if q.Route != "" && (string(p.route) != q.Route || string(p.method) != q.Method) {
-				return
-			}
-			r := routes[string(p.name)]
-			if r == nil {
-				r = &course{method: string(p.method), route: string(p.route), requests: make([]uint64, n), failed: make([]uint64, n)}
-				routes[string(p.name)] = r
-			}
-			points[i].add(p)
-			r.add(p)
-			r.requests[i] += p.requests()
-			r.failed[i] += p.classes[5]
-		})
-		if err != nil && !errors.Is(err, errOtherVersion) {
+	c := counting{q: q, points: make([]tally, n), routes: map[string]*course{}}
+	known := h.settled.firstOf(q)
+	for i, packed := range known {
+		if err := c.take(i, packed); err != nil {
 			return Summary{}, err
 		}
 	}
+	now, from := h.o.Now(), q.Since.Add(time.Duration(len(known))*q.Step)
+	if err := h.sumFrom(ctx, &c, from, len(known), now); err != nil {
+		return Summary{}, err
+	}
+	return c.summary(), nil
+}
+
+// sumFrom adds what is stored from a time on, which is when the step first began, and keeps
+// the sums of those steps that are settled.
+func (h *History) sumFrom(ctx context.Context, c *counting, from time.Time, first int, now time.Time) error {
+	rows, err := h.queries.ListTelemetryMinutes(ctx, h.o.Areas.Requests.Direct(), from, c.q.Until)
+	if err != nil {
+		return fmt.Errorf("telemetry: read minutes: %w", db.Translate(err))
+	}
+	whole := settledSteps(from, c.q.Until, c.q.Step, now)
+	m := merger{routes: map[string]*course{}}
+	for _, row := range rows { // by time
+		i := int(row.Minute.Sub(from) / c.q.Step)
+		if err := c.take(first+i, row.Requests); err != nil {
+			return err
+		}
+		if i < whole {
+			m.endUntil(i)
+			if err := m.add(row.Requests); err != nil && !errors.Is(err, errOtherVersion) {
+				return err
+			}
+		}
+	}
+	m.endUntil(whole)
+	h.settled.keep(from, c.q.Step, m.sums, now)
+	return nil
+}
+
+// summary is what was counted.
+func (c *counting) summary() Summary {
+	points, routes, n := c.points, c.routes, len(c.points)
 	s := Summary{Points: make([]Figures, n)}
 	var all tally
 	for i := range points {
@@ -158,12 +176,48 @@ func (h *History) sum(ctx context.Context, q Question) (Summary, error) {
 	}
 	s.All = all.figures()
 	for _, r := range routes {
-		s.Routes = append(s.Routes, RouteFigures{r.method, r.route, r.figures(), r.requests, r.failed})
+		s.Routes = append(s.Routes, RouteFigures{r.method, r.route, r.figures(), r.requests, r.failed, r.refused})
 	}
 	slices.SortFunc(s.Routes, func(a, b RouteFigures) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Method, b.Method))
 	})
-	return s, nil
+	return s
+}
+
+// Counts sums what the tallies of all processes counted, by their names: a number for each
+// step. Of q it takes the time and the step. Steps that are settled are read once.
+func (h *History) Counts(ctx context.Context, q Question) (map[string][]uint64, error) {
+	n, now := int((q.Until.Sub(q.Since)+q.Step-1)/q.Step), h.o.Now()
+	steps := h.counted.firstOf(q)
+	known := len(steps)
+	from := q.Since.Add(time.Duration(known) * q.Step)
+	rows, err := h.queries.ListTelemetryCounts(ctx, h.o.Areas.Requests.Direct(), from, q.Until)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: read counts: %w", db.Translate(err))
+	}
+	for range n - known {
+		steps = append(steps, map[string]uint64{})
+	}
+	for _, row := range rows {
+		var counts map[string]uint64
+		if err := json.Unmarshal(row.Counts, &counts); err != nil {
+			return nil, fmt.Errorf("telemetry: a stored minute's counts: %w", err)
+		}
+		for name, counted := range counts {
+			steps[int(row.Minute.Sub(q.Since)/q.Step)][name] += counted
+		}
+	}
+	h.counted.keep(from, q.Step, steps[known:known+settledSteps(from, q.Until, q.Step, now)], now)
+	byName := map[string][]uint64{}
+	for i, counts := range steps {
+		for name, counted := range counts {
+			if byName[name] == nil {
+				byName[name] = make([]uint64, n)
+			}
+			byName[name][i] = counted
+		}
+	}
+	return byName, nil
 }
 
 // Noted is a request that was slow or failed.

@@ -39,6 +39,7 @@ type Rates struct {
 type lease struct {
 	turn  chan struct{}
 	left  int
+	rest  int       // what nobody had taken of the minute when this was
 	until time.Time // the end of the minute that it is of
 	spent bool      // the subject's minute is used up
 }
@@ -49,29 +50,32 @@ func (s *Service) NewRates(name string) *Rates {
 }
 
 // Take uses a subject once, which may be used perMinute times in a minute. It returns
-// ErrLimited with the time until the next minute.
-func (r *Rates) Take(ctx context.Context, subject string, perMinute int) error {
+// ErrLimited with the time until the next minute. What is left is as far as this instance
+// knows; another may have used some of it.
+func (r *Rates) Take(ctx context.Context, subject string, perMinute int) (identity.Rate, error) {
 	l := r.lease(subject)
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return identity.Rate{}, context.Cause(ctx)
 	}
 	now := r.counts.now()
 	if !now.Before(l.until) {
-		l.left, l.spent = 0, false
+		l.left, l.rest, l.spent = 0, 0, false
 	}
 	if l.left == 0 && !l.spent {
 		if err := r.fetch(ctx, subject, perMinute, l, now); err != nil {
-			return err
+			return identity.Rate{}, err
 		}
 	}
+	state := identity.Rate{PerMinute: perMinute, Reset: l.until.Sub(now)}
 	if l.left == 0 {
-		return limited(l.until.Sub(now))
+		return state, limited(l.until.Sub(now))
 	}
 	l.left--
-	return nil
+	state.Left = l.left + l.rest
+	return state, nil
 }
 
 // lease returns that of a subject. What others took is lost when there are too many.
@@ -106,7 +110,7 @@ func (r *Rates) fetch(ctx context.Context, subject string, perMinute int, l *lea
 		next := k.next(row, now)
 		before := int(next.Count) - 1
 		share := min(max(perMinute/sharesPerWindow, 1), perMinute-before)
-		got = lease{left: max(share, 0), until: next.ForgetAt, spent: share <= 0}
+		got = lease{left: max(share, 0), rest: max(perMinute-before-share, 0), until: next.ForgetAt, spent: share <= 0}
 		if share <= 0 {
 			return nil
 		}
@@ -114,7 +118,7 @@ func (r *Rates) fetch(ctx context.Context, subject string, perMinute int, l *lea
 		return s.queries.SetThrottle(ctx, tx, next)
 	})
 	if err == nil {
-		l.left, l.until, l.spent = got.left, got.until, got.spent
+		l.left, l.rest, l.until, l.spent = got.left, got.rest, got.until, got.spent
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/throttle"
 )
 
@@ -27,7 +28,7 @@ func (f fixture) another(t *testing.T, now func() time.Time) *throttle.Service {
 func takes(t *testing.T, r *throttle.Rates, subject string, perMinute, n int) int {
 	t.Helper()
 	for i := range n {
-		switch err := r.Take(t.Context(), subject, perMinute); {
+		switch _, err := r.Take(t.Context(), subject, perMinute); {
 		case errors.Is(err, throttle.ErrLimited):
 			return i
 		case err != nil:
@@ -52,7 +53,7 @@ func TestARateHoldsForAllInstancesTogether(t *testing.T) {
 		for i := range 4 * 5 {
 			all.Go(func() {
 				for range rate {
-					switch err := instances[i%4].Take(t.Context(), "a", rate); {
+					switch _, err := instances[i%4].Take(t.Context(), "a", rate); {
 					case err == nil:
 						allowed.Add(1)
 					case !errors.Is(err, throttle.ErrLimited):
@@ -76,8 +77,12 @@ func TestARateBeginsAnewAfterAMinuteAndSaysWhen(t *testing.T) {
 		t.Errorf("%d were allowed", n)
 	}
 	*f.now = f.now.Add(20 * time.Second)
-	if left := wait(t, r.Take(t.Context(), "a", 3)); left != 40*time.Second {
+	state, err := r.Take(t.Context(), "a", 3)
+	if left := wait(t, err); left != 40*time.Second {
 		t.Errorf("come back in %s", left)
+	}
+	if want := (identity.Rate{PerMinute: 3, Reset: 40 * time.Second}); state != want {
+		t.Errorf("%+v", state)
 	}
 	if n := takes(t, r, "b", 3, 10); n != 3 {
 		t.Errorf("another subject: %d", n)
@@ -138,4 +143,17 @@ func TestARateIsNeverExceededWithinItsMinute(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestARateSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r, other := f.NewRates("rate"), f.NewRates("rate")
+	for i, of := range []*throttle.Rates{r, r, r, other, r} {
+		state, err := of.Take(t.Context(), "a", 120) // in shares of two
+		want := identity.Rate{PerMinute: 120, Left: []int{119, 118, 117, 115, 116}[i], Reset: time.Minute}
+		if err != nil || state != want {
+			t.Errorf("%d: %+v, %v", i, state, err)
+		}
+	}
 }

@@ -17,7 +17,7 @@ import (
 // PlantKey stores a signing key that the test knows.
 func PlantKey(ctx context.Context, o Options, kid string, key *ecdsa.PrivateKey) error {
 	o = o.withDefaults()
-	sealer, err := seal.New(sealPurpose, o.SecretKey, nil)
+	sealer, err := seal.New(SealPurpose, o.SecretKey, nil)
 	if err != nil {
 		return err
 	}

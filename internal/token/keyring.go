@@ -22,8 +22,8 @@ import (
 	"github.com/waypost/waypost/internal/seal"
 )
 
-// sealPurpose is what private keys are sealed for.
-const sealPurpose = "signing-key wrapping"
+// SealPurpose is what private keys are sealed for.
+const SealPurpose = "signing-key wrapping"
 
 // keyring is the keys at one moment: those that sign now or soon, newest first,
 // and every key that verifies, by kid.
@@ -65,7 +65,7 @@ func (k *keyring) verifier(kid string, now time.Time) *ecdsa.PublicKey {
 }
 
 func openKeyring(ctx context.Context, o Options) (*keyring, error) {
-	sealer, err := seal.New(sealPurpose, o.SecretKey, o.PreviousSecretKey)
+	sealer, err := seal.New(SealPurpose, o.SecretKey, o.PreviousSecretKey)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func openKeyring(ctx context.Context, o Options) (*keyring, error) {
 // may be of any schema, is encrypted under neither of the secret keys. It writes
 // nothing.
 func CheckSecretKey(ctx context.Context, q dbsqlc.DBTX, current, previous []byte) error {
-	sealer, err := seal.New(sealPurpose, current, previous)
+	sealer, err := seal.New(SealPurpose, current, previous)
 	if err != nil {
 		return fmt.Errorf("WAYPOST_SECRET_KEY: %w", err)
 	}

@@ -103,7 +103,7 @@ func (s *Service) Replace(ctx context.Context) error {
 }
 
 func (s *Service) newKey(from time.Time) (dbsqlc.InsertSigningKeyParams, error) {
-	sealer, err := seal.New(sealPurpose, s.o.SecretKey, s.o.PreviousSecretKey)
+	sealer, err := seal.New(SealPurpose, s.o.SecretKey, s.o.PreviousSecretKey)
 	if err != nil {
 		return dbsqlc.InsertSigningKeyParams{}, err
 	}

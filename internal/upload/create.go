@@ -33,6 +33,10 @@ type File struct {
 	// Expected is how many bytes come, as far as the request says; -1 when it doesn't.
 	// It is what is reserved of the quota, and nothing else depends on it.
 	Expected int64
+	// Settle is called when the bytes are durable, with their SHA-256, before the file
+	// is: it is made under the context that Settle returns, alone, or not at all if that
+	// returns an error. Nil for nothing.
+	Settle func(ctx context.Context, sum []byte) (context.Context, error)
 }
 
 // Create stores what r gives as a file of the acting account, and returns it once it
@@ -71,7 +75,7 @@ func (s *Service) Create(ctx context.Context, f File, r io.Reader) (Upload, erro
 	if IsRaster(contentType) {
 		in.head = append(make([]byte, 0, dimensionsWithin), peeked...)
 	}
-	u, err := s.fill(ctx, in, row, io.MultiReader(bytes.NewReader(peeked), in))
+	u, err := s.fill(ctx, in, row, io.MultiReader(bytes.NewReader(peeked), in), f.Settle)
 	if err != nil {
 		s.abandon(ctx, row, err)
 	}
@@ -146,7 +150,7 @@ func (c *crash) Error() string { return c.err.Error() }
 func (c *crash) Unwrap() error { return c.err }
 
 // fill stores the bytes and makes the row ready.
-func (s *Service) fill(ctx context.Context, in *intake, row dbsqlc.Upload, r io.Reader) (Upload, error) {
+func (s *Service) fill(ctx context.Context, in *intake, row dbsqlc.Upload, r io.Reader, settle func(context.Context, []byte) (context.Context, error)) (Upload, error) {
 	size, err := s.o.Store.Put(in.ctx, row.Key, row.ContentType, r)
 	if in.failed != nil { // whatever the store makes of it
 		return Upload{}, in.failed
@@ -164,7 +168,13 @@ func (s *Service) fill(ctx context.Context, in *intake, row dbsqlc.Upload, r io.
 	if IsRaster(row.ContentType) {
 		facts.width, facts.height = dimensions(ctx, s.o.Store, row.Key, size, in.head)
 	}
-	return s.finish(ctx, row, facts)
+	if settle == nil {
+		return s.finish(ctx, row, facts, s.finishShared)
+	}
+	if ctx, err = settle(ctx, facts.sha256); err != nil {
+		return Upload{}, err
+	}
+	return s.finish(ctx, row, facts, s.finishAlone)
 }
 
 // facts are what is known of bytes that are durable.
@@ -175,8 +185,8 @@ type facts struct {
 	width, height int // 0 for none
 }
 
-// finish makes a pending row ready. It returns ErrLost when the row is gone.
-func (s *Service) finish(ctx context.Context, row dbsqlc.Upload, f facts) (Upload, error) {
+// finish makes a pending row ready by write. It returns ErrLost when the row is gone.
+func (s *Service) finish(ctx context.Context, row dbsqlc.Upload, f facts, write func(context.Context, finishShared) (dbsqlc.Upload, error)) (Upload, error) {
 	ctx, cancel := briefly(ctx)
 	defer cancel()
 	p := identity.FromContext(ctx)
@@ -193,7 +203,7 @@ func (s *Service) finish(ctx context.Context, row dbsqlc.Upload, f facts) (Uploa
 	if f.width > 0 && f.height > 0 {
 		params.Width, params.Height = new(int32(f.width)), new(int32(f.height))
 	}
-	ready, err := submit(ctx, s.shared.finishes, finishShared{p, params})
+	ready, err := write(ctx, finishShared{p, params})
 	if err != nil {
 		return Upload{}, err
 	}

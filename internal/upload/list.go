@@ -15,10 +15,15 @@ import (
 	"github.com/waypost/waypost/internal/text"
 )
 
-// Filter selects files; zero fields select all, but never others' than OwnerID's.
+// Filter selects files; zero fields select all, but never others' than OwnerID's unless
+// Everyones is set.
 type Filter struct {
 	// OwnerID is whose files are listed; 0 for the acting account's.
 	OwnerID int64
+	// Everyones lists everybody's files, whatever OwnerID is.
+	Everyones bool
+	// Status is "" for any.
+	Status Status
 	// Query is looked for in the names, without regard to case.
 	Query string
 	// ContentType is a media type, or one with * for all of a kind, as in image/*.
@@ -49,18 +54,16 @@ func (u Upload) Position() Position {
 
 // List returns a page of files and, when asked, how many match. For another account
 // than the acting one it returns ErrNotAdmin or ErrTokenScope to who may not list its
-// files. It returns validation faults keyed by q, content_type, sort or cursor.
+// files. It returns validation faults keyed by q, content_type, status, sort or cursor.
 func (s *Service) List(ctx context.Context, f Filter) ([]Upload, *int64, error) {
 	p := identity.FromContext(ctx)
 	if f.OwnerID == 0 {
 		f.OwnerID = p.UserID
 	}
-	switch {
-	case f.OwnerID == p.UserID, mayAll(p):
-	case p.Is(identity.Admin):
-		return nil, nil, ErrTokenScope
-	default:
-		return nil, nil, ErrNotAdmin
+	if f.Everyones || f.OwnerID != p.UserID {
+		if err := admitToAll(p); err != nil {
+			return nil, nil, err
+		}
 	}
 	matching, err := f.matching()
 	if err != nil {
@@ -96,11 +99,19 @@ func (f Filter) matching() (*where.Clause, error) {
 			details[field] = "Must be text without U+0000."
 		}
 	}
+	if f.Status != "" && f.Status != Pending && f.Status != Ready {
+		details["status"] = "Must be pending or ready."
+	}
 	if len(details) > 0 {
 		return nil, fault.Validation(details)
 	}
 	c := where.New()
-	c.Add(`owner_id = ?`, f.OwnerID)
+	if !f.Everyones {
+		c.Add(`owner_id = ?`, f.OwnerID)
+	}
+	if f.Status != "" {
+		c.Add(`status = ?`, string(f.Status))
+	}
 	if f.Query != "" {
 		c.Add(`filename ilike ?`, where.Containing(f.Query))
 	}
@@ -134,6 +145,9 @@ func (f Filter) order(c *where.Clause) (string, error) {
 	}
 	if !text.Storable(f.After.Filename) {
 		return "", fault.Validation(map[string]string{"cursor": "This is not a cursor of this list."})
+	}
+	if f.Everyones && column == "created_at" {
+		column, after = "id", f.After.ID // in the same order but for files that came at once; the primary key has it
 	}
 	direction, compare := "", " > "
 	if descending {

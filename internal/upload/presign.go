@@ -229,7 +229,7 @@ func (s *Service) takeOverIn(ctx context.Context, store blob.Store, row dbsqlc.U
 	if err != nil {
 		return Upload{}, err
 	}
-	return s.finish(ctx, row, found)
+	return s.finish(ctx, row, found, s.finishShared)
 }
 
 // inspect reads the bytes of a claimed row and holds them against what was announced.

@@ -125,6 +125,20 @@ func (s *Service) finishAll(ctx context.Context, items []finishShared) ([]answer
 	return answers, err
 }
 
+// finishShared is finishAll together with others.
+func (s *Service) finishShared(ctx context.Context, item finishShared) (dbsqlc.Upload, error) {
+	return submit(ctx, s.shared.finishes, item)
+}
+
+// finishAlone is finishAll in a transaction of ctx.
+func (s *Service) finishAlone(ctx context.Context, item finishShared) (dbsqlc.Upload, error) {
+	answers, err := s.finishAll(ctx, []finishShared{item})
+	if err != nil {
+		return dbsqlc.Upload{}, err
+	}
+	return answers[0].row, answers[0].err
+}
+
 // end takes what became of an item's statement. That it found no row concerns the item
 // alone, and is none for its transaction.
 func (a *answered) end(err, none error) error {

@@ -19,7 +19,8 @@ type About struct {
 	Description string
 	// EventType and ExternalID are the type and the id of an example delivery.
 	EventType, ExternalID string
-	// Body is the body of that delivery. Its Go type becomes the schema.
+	// Body is the body of that delivery, for a form an object with its fields. Its Go
+	// type becomes the schema.
 	Body any
 	// Signing says how deliveries are signed. It is only needed where the verifier does
 	// not say so itself.
@@ -89,6 +90,12 @@ func (r Registration) compose(body any, eventType, externalID string) (Example, 
 	h := http.Header{}
 	if data, err = composer.Compose(eventType, externalID, data, h); err != nil {
 		return e, fmt.Errorf("its example body is not of the event type %q and the id %q: %w", eventType, externalID, err)
+	}
+	if r.TakesForms() {
+		if data, err = objectOf(data); err != nil {
+			return e, fmt.Errorf("its example: %w", err)
+		}
+		delete(h, "Content-Type")
 	}
 	var members any
 	if err := json.Unmarshal(data, &members); err != nil {

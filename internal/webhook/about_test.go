@@ -27,6 +27,9 @@ func follow(t *testing.T, r signature.Recipe, secret, id string, now time.Time, 
 		}
 		encode = base64.StdEncoding.EncodeToString
 	}
+	if r.Base64Sum {
+		encode = base64.StdEncoding.EncodeToString
+	}
 	values := []string{"{id}", id, "{timestamp}", strconv.FormatInt(now.Unix(), 10), "{body}", string(body), "{secret}", secret}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(strings.NewReplacer(values...).Replace(r.Message)))

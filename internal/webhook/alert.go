@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,6 +38,13 @@ type AlertOptions struct {
 	// Streak is how many of a provider's newest handled events in a row must be
 	// failing.
 	Streak int
+	// MaxWait is how long an event may wait for its outcome, Refused how many deliveries in
+	// a row may be refused for their signature, FailureRate how many percent of a
+	// provider's events of the last hour may fail; an alert is raised beyond. Each is off
+	// when it is 0.
+	MaxWait     time.Duration
+	Refused     int
+	FailureRate int
 	// URL is where an alert is posted, as a Standard Webhooks delivery signed with
 	// Secret, a key in base64. Without a URL an alert is a line in the log.
 	URL, Secret string
@@ -99,14 +108,23 @@ func (AlertJob) Kind() string { return "webhooks.alert" }
 // KindAliases has the job's former name: rows of an older version may have it.
 func (AlertJob) KindAliases() []string { return []string{"webhook_alert"} }
 
-// Check starts an alert for each streak that has become long enough, and returns
-// how many. It is called periodically: a streak is the state of the stored events,
-// so that neither restarts nor the number of instances change it.
+// Check starts an alert for each streak that has become long enough and for each other
+// trouble, and returns how many. It is called periodically: what it looks at is the state
+// of the stored events, so that neither restarts nor the number of instances change it.
 func (a *Alerts) Check(ctx context.Context) (int, error) {
+	streaks, err := a.checkStreaks(ctx)
+	if err != nil {
+		return streaks, err
+	}
+	troubles, err := a.checkTroubles(ctx)
+	return streaks + troubles, err
+}
+
+func (a *Alerts) checkStreaks(ctx context.Context) (int, error) {
 	n := 0
 	err := a.o.DB.InTx(ctx, identity.Step(ctx, "webhook-alerts"), func(ctx context.Context, tx pgx.Tx) error {
 		n = 0
-		rows, err := a.queries.WebhookFailureStreaks(ctx, tx)
+		rows, err := a.queries.WebhookFailureStreaks(ctx, tx, int32(min(max(streakRows, a.o.Streak), math.MaxInt32)))
 		if err != nil {
 			return err
 		}
@@ -123,8 +141,16 @@ func (a *Alerts) Check(ctx context.Context) (int, error) {
 				long = append(long, row)
 			}
 		}
-		if err := a.queries.EndWebhookAlerts(ctx, tx, providers, successes); err != nil {
+		ended, err := a.queries.EndWebhookAlerts(ctx, tx, providers, successes)
+		if err != nil {
 			return err
+		}
+		for _, provider := range ended {
+			if !slices.Contains(providers, provider) { // else another streak has begun already
+				if err := a.notify(ctx, tx, recovered(streakTrouble, provider), a.o.Now().UTC()); err != nil {
+					return err
+				}
+			}
 		}
 		for _, row := range long {
 			claimed, err := a.claim(ctx, tx, row)

@@ -10,7 +10,7 @@ import (
 	"github.com/waypost/waypost/internal/webhook"
 )
 
-func announce(t *testing.T, r *webhook.Receiver) int {
+func announce(t *testing.T, r *faces) int {
 	t.Helper()
 	n, err := r.Announce(t.Context())
 	if err != nil {
@@ -21,14 +21,14 @@ func announce(t *testing.T, r *webhook.Receiver) int {
 
 // instance announces itself as its clock says.
 type instance struct {
-	*webhook.Receiver
+	*faces
 	now time.Time
 }
 
 func (f fixture) instance(t *testing.T, bindings ...webhook.Binding) *instance {
 	t.Helper()
 	i := &instance{now: time.Now()}
-	i.Receiver = f.receiver(t, setup{bindings: bindings, change: func(o *webhook.Options) { o.Now = func() time.Time { return i.now } }})
+	i.faces = f.receiver(t, setup{bindings: bindings, change: func(o *webhook.Options) { o.Now = func() time.Time { return i.now } }})
 	return i
 }
 
@@ -36,10 +36,10 @@ func (f fixture) instance(t *testing.T, bindings ...webhook.Binding) *instance {
 // minute. It returns how many events failed.
 func (i *instance) live(t *testing.T, d time.Duration) int {
 	t.Helper()
-	n := announce(t, i.Receiver)
+	n := announce(t, i.faces)
 	for ; d > 0; d -= time.Minute {
 		i.now = i.now.Add(min(d, time.Minute))
-		n += announce(t, i.Receiver)
+		n += announce(t, i.faces)
 	}
 	return n
 }
@@ -48,8 +48,8 @@ func TestAnEventFailsWhenNoInstanceHasHadItsHandlerForAnHour(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	with := f.instance(t, retrying(5, failingTimes(1)))
-	announce(t, with.Receiver)
-	got := mustReceive(t, with.Receiver, signed(t, "payment", "paid", "evt_1", `{}`))
+	announce(t, with.faces)
+	got := mustReceive(t, with.faces, signed(t, "payment", "paid", "evt_1", `{}`))
 	f.exec(t, `update webhook_events set created_at = now() - interval '10 days'`)
 	before := f.state(t, got.ID)
 	announced := func(ago string) {
@@ -61,18 +61,18 @@ func TestAnEventFailsWhenNoInstanceHasHadItsHandlerForAnHour(t *testing.T) {
 		t.Errorf("%d failed beside an instance that has their handler", n)
 	}
 	announced("59 minutes")
-	if n := announce(t, without.Receiver); n != 0 || f.state(t, got.ID) != before {
+	if n := announce(t, without.faces); n != 0 || f.state(t, got.ID) != before {
 		t.Errorf("after 59 minutes %d failed: %s", n, f.state(t, got.ID))
 	}
 	announced("61 minutes")
-	if n := announce(t, without.Receiver); n != 1 {
+	if n := announce(t, without.faces); n != 1 {
 		t.Errorf("after 61 minutes %d failed", n)
 	}
-	rec := mustFind(t, without.Receiver, got.ID)
+	rec := mustFind(t, without.faces, got.ID)
 	if rec.Status != webhook.Failed || !strings.Contains(rec.HandlerError, "no running instance has had a handler") || rec.RetryCount != 0 {
 		t.Errorf("%+v", rec)
 	}
-	if got := attempts(t, without.Receiver, got.ID); got != "failed" {
+	if got := attempts(t, without.faces, got.ID); got != "failed" {
 		t.Errorf("ledger: %s", got)
 	}
 	if n := f.count(t, `select count(*) from webhook_bindings where provider = 'payment'`); n != 0 {
@@ -90,8 +90,8 @@ func TestNoEventFailsForTheTimeInWhichNobodyCouldAnnounceAnything(t *testing.T) 
 	t.Parallel()
 	f := newFixture(t)
 	with := f.instance(t, forwardTo(t, newTarget(t, status(http.StatusOK)), ""))
-	announce(t, with.Receiver)
-	got := mustReceive(t, with.Receiver, signed(t, "payment", "paid", "evt_1", `{}`))
+	announce(t, with.faces)
+	got := mustReceive(t, with.faces, signed(t, "payment", "paid", "evt_1", `{}`))
 	// All instances are down for a week, and the first to come back is another.
 	f.exec(t, `update webhook_events set created_at = now() - interval '7 days'`)
 	f.exec(t, `update webhook_bindings set announced_at = now() - interval '7 days'`)
@@ -107,12 +107,12 @@ func TestNoEventFailsForTheTimeInWhichNobodyCouldAnnounceAnything(t *testing.T) 
 	if n := without.live(t, 59*time.Minute); n != 0 {
 		t.Errorf("%d failed within an hour after the clock was set", n)
 	}
-	f.workJobs(t, without.Receiver)
-	announce(t, with.Receiver) // back in time
+	f.workJobs(t, without.faces)
+	announce(t, with.faces) // back in time
 	if n := without.live(t, 30*time.Minute); n != 0 {
 		t.Errorf("%d failed", n)
 	}
-	if n := sweep(t, with.Receiver); n != 1 || mustFind(t, with.Receiver, got.ID).Status != webhook.Processed {
+	if n := sweep(t, with.faces); n != 1 || mustFind(t, with.faces, got.ID).Status != webhook.Processed {
 		t.Errorf("a sweep took %d", n)
 	}
 }

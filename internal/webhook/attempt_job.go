@@ -36,29 +36,30 @@ func (AttemptJob) KindAliases() []string { return []string{"webhook_attempt"} }
 // id owns and records the outcome, with the next job where one is due. Run again
 // after a crash it finds out how far it came. It returns queue.Again when an earlier
 // run may still be at it.
-func (r *Receiver) Attempt(ctx context.Context, job AttemptJob, id int64) error {
-	if !r.enter() {
+func (w *Worker) Attempt(ctx context.Context, job AttemptJob, id int64) error {
+	if !w.enter() {
 		return groupcommit.ErrClosed
 	}
-	defer r.working.Done()
+	defer w.working.Done()
 	p := identity.Step(ctx, "webhook-job")
-	failed, err := r.store.failInterrupted(ctx, p, maxInterrupted, id)
+	failed, err := w.store.failInterrupted(ctx, p, maxInterrupted, id)
 	if err != nil {
 		return err
 	}
-	r.reportInterrupted(ctx, failed)
-	c, ok, busy, err := r.store.claimJob(ctx, p, job.EventID, id)
+	w.reportInterrupted(ctx, failed)
+	c, ok, busy, err := w.store.claimJob(ctx, p, job.EventID, id)
 	switch {
 	case err != nil:
 		return err
 	case busy:
 		return queue.Again(busyWait)
-	case !ok:
+	case !ok: // done, or a target's
+		w.sending.wakeAll()
 		return nil
 	}
-	if err := r.interrupt(AfterClaim, c.event.ID); err != nil {
+	if err := w.interrupt(AfterClaim, c.event.ID); err != nil {
 		return err
 	}
-	r.handle(context.WithoutCancel(ctx), p, c)
-	return r.interrupt(AfterOutcome, c.event.ID)
+	w.handle(context.WithoutCancel(ctx), p, c)
+	return w.interrupt(AfterOutcome, c.event.ID)
 }

@@ -30,6 +30,7 @@ type Attempt struct {
 	At      time.Time
 	Outcome AttemptOutcome
 	Error   string // "" when there is none
+	Target  string // that it was made at; "" for a handler in code
 	// Duration is nil for an attempt that runs, or that was interrupted.
 	Duration *time.Duration
 }
@@ -41,9 +42,11 @@ type Detail struct {
 	Attempts []Attempt // oldest first; none for an event without a handler
 }
 
-// The latest attempt is in the event's row, earlier ones are in the ledger.
+// The latest attempt is in the event's row, or in that of a target; earlier ones are in
+// the ledger.
 const attemptsQuery = `
-select number, at, outcome, error, duration_ms from webhook_attempts where event_id = $1
+select row_number() over (order by at, target, number), at, outcome, error, duration_ms, target
+from (select number, at, outcome, error, duration_ms, target from webhook_attempts where event_id = $1
 union all
 select attempts, attempt_at,
        case when status <> 'pending' then status
@@ -51,14 +54,23 @@ select attempts, attempt_at,
             when lease_until < now() then 'interrupted'
             else 'running' end,
        case when status = 'failed' or status = 'pending' and lease_id is null then handler_error else '' end,
-       attempt_ms
+       attempt_ms, ''
 from webhook_events where id = $1 and attempt_at is not null
-order by number`
+union all
+select attempts, attempt_at,
+       case when status <> 'pending' then status
+            when lease_id is null then 'failed'
+            when due_at < now() then 'interrupted'
+            else 'running' end,
+       case when status = 'failed' or status = 'pending' and lease_id is null then error else '' end,
+       attempt_ms, target
+from webhook_forwards where event_id = $1 and attempt_at is not null) a
+order by 1`
 
 // Detail returns one event whole, or ErrEvent.
-func (r *Receiver) Detail(ctx context.Context, id uuid.UUID) (Detail, error) {
+func (a *Admin) Detail(ctx context.Context, id uuid.UUID) (Detail, error) {
 	var d Detail
-	err := r.o.AdminDB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := a.o.AdminDB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		found, err := records(ctx, tx, recordColumns+` where e.id = $2`, []any{MaxInlineBody, id})
 		if err != nil {
 			return err
@@ -87,7 +99,7 @@ func (r *Receiver) Detail(ctx context.Context, id uuid.UUID) (Detail, error) {
 func scanAttempt(row pgx.CollectableRow) (Attempt, error) {
 	var a Attempt
 	var ms *float64
-	err := row.Scan(&a.Number, &a.At, &a.Outcome, &a.Error, &ms)
+	err := row.Scan(&a.Number, &a.At, &a.Outcome, &a.Error, &ms, &a.Target)
 	if ms != nil {
 		took := time.Duration(*ms * float64(time.Millisecond))
 		a.Duration = &took
@@ -96,9 +108,9 @@ func scanAttempt(row pgx.CollectableRow) (Attempt, error) {
 }
 
 // Raw returns the delivery's body exactly as it was sent, ErrEvent, or ErrEmptied.
-func (r *Receiver) Raw(ctx context.Context, id uuid.UUID) ([]byte, error) {
+func (a *Admin) Raw(ctx context.Context, id uuid.UUID) ([]byte, error) {
 	var raw []byte
-	err := r.o.AdminDB.Direct().QueryRow(ctx, `select raw from webhook_events where id = $1`, id).Scan(&raw)
+	err := a.o.AdminDB.Direct().QueryRow(ctx, `select raw from webhook_events where id = $1`, id).Scan(&raw)
 	if err != nil {
 		return nil, db.NotFound(err, ErrEvent)
 	}

@@ -57,38 +57,46 @@ func (w *watch) seen(now time.Time) time.Duration {
 // start and each minute. Events whose handler no running instance has had for an
 // hour then fail, and their number is returned. The first call names in the log
 // what is pending and no handler here would take.
-func (r *Receiver) Announce(ctx context.Context) (int, error) {
-	if !r.enter() {
+func (w *Worker) Announce(ctx context.Context) (int, error) {
+	if !w.enter() {
 		return 0, groupcommit.ErrClosed
 	}
-	defer r.working.Done()
+	defer w.working.Done()
 	p := identity.Step(ctx, "webhook-bindings")
-	err := r.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		return r.store.queries.AnnounceWebhookBindings(ctx, tx, r.store.bound.providers, r.store.bound.eventTypes)
+	err := w.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		return w.store.queries.AnnounceWebhookBindings(ctx, tx, w.store.bound.providers, w.store.bound.eventTypes)
 	})
+	if err == nil {
+		err = w.announceTargets(ctx)
+	}
 	if err != nil {
 		return 0, err
 	}
-	watched := r.watch.seen(r.o.Now())
-	if err := r.reportUnbound(ctx); err != nil {
+	watched := w.watch.seen(w.o.Now())
+	if err := w.reportUnbound(ctx); err != nil {
 		return 0, err
 	}
-	err = r.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		return r.store.queries.DeleteExpiredWebhookBindings(ctx, tx, absence.Seconds())
+	err = w.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		return w.store.queries.DeleteExpiredWebhookBindings(ctx, tx, absence.Seconds())
 	})
 	if err != nil || watched < absence {
 		return 0, err
 	}
-	return r.failUnbound(ctx, p)
+	failed, err := w.failUnbound(ctx, p)
+	if err != nil {
+		return failed, err
+	}
+	forwards, err := w.failAbsent(ctx, p)
+	return failed + forwards, err
 }
 
 // failUnbound ends, batch by batch, the events whose handler no instance has.
-func (r *Receiver) failUnbound(ctx context.Context, p identity.Principal) (int, error) {
+func (w *Worker) failUnbound(ctx context.Context, p identity.Principal) (int, error) {
 	for total := 0; ; {
 		var failed []dbsqlc.FailUnboundWebhookEventsRow
-		err := r.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		err := w.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 			var err error
-			failed, err = r.store.queries.FailUnboundWebhookEvents(ctx, tx, absence.Seconds(), unboundBatch, unboundText)
+			failed, err = w.store.queries.FailUnboundWebhookEvents(ctx, tx, absence.Seconds(), unboundBatch, unboundText)
 			return err
 		})
 		if err != nil {
@@ -97,7 +105,7 @@ func (r *Receiver) failUnbound(ctx context.Context, p identity.Principal) (int, 
 		n := 0
 		for _, f := range failed {
 			n += int(f.Events)
-			r.o.Logger.ErrorContext(ctx, "webhook events failed: no running instance has had a handler for them for an hour",
+			w.o.Logger.ErrorContext(ctx, "webhook events failed: no running instance has had a handler for them for an hour",
 				"provider", f.Provider, "event_type", f.EventType, "events", f.Events)
 		}
 		total += n
@@ -108,16 +116,16 @@ func (r *Receiver) failUnbound(ctx context.Context, p identity.Principal) (int, 
 }
 
 // reportUnbound logs, once, the pending events that no handler here would take.
-func (r *Receiver) reportUnbound(ctx context.Context) error {
-	r.watch.mu.Lock()
-	defer r.watch.mu.Unlock()
-	if r.watch.reported {
+func (w *Worker) reportUnbound(ctx context.Context) error {
+	w.watch.mu.Lock()
+	defer w.watch.mu.Unlock()
+	if w.watch.reported {
 		return nil
 	}
 	var rows []dbsqlc.CountUnboundWebhookEventsRow
-	err := r.o.DB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := w.o.DB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		rows, err = r.store.queries.CountUnboundWebhookEvents(ctx, tx, r.store.bound.providers, r.store.bound.eventTypes, unboundLines+1)
+		rows, err = w.store.queries.CountUnboundWebhookEvents(ctx, tx, w.store.bound.providers, w.store.bound.eventTypes, unboundLines+1)
 		return err
 	})
 	if err != nil {
@@ -125,12 +133,15 @@ func (r *Receiver) reportUnbound(ctx context.Context) error {
 	}
 	for i, row := range rows {
 		if i == unboundLines {
-			r.o.Logger.WarnContext(ctx, "webhook events of still more types wait for a handler that this instance lacks")
+			w.o.Logger.WarnContext(ctx, "webhook events of still more types wait for a handler that this instance lacks")
 			break
 		}
-		r.o.Logger.WarnContext(ctx, "webhook events wait for a handler that this instance lacks; they fail when no running instance has one for an hour",
+		w.o.Logger.WarnContext(ctx, "webhook events wait for a handler that this instance lacks; they fail when no running instance has one for an hour",
 			"provider", row.Provider, "event_type", row.EventType, "events", row.Events, "oldest", row.Oldest)
 	}
-	r.watch.reported = true
+	if err := w.reportAbsent(ctx); err != nil {
+		return err
+	}
+	w.watch.reported = true
 	return nil
 }

@@ -22,7 +22,8 @@ func (f fixture) state(t *testing.T, id uuid.UUID) string {
 	t.Helper()
 	var s string
 	if err := f.admin.QueryRow(t.Context(), `select concat_ws(' ', status, 'attempts', attempts, 'tries', tries, 'interrupted', interrupted, 'error', handler_error,
-		'replays', retry_count, 'attempt', attempt_at, attempt_ms, 'lease', lease_id, 'ledger', (select count(*) from webhook_attempts where event_id = e.id))
+		'replays', retry_count, 'attempt', attempt_at, attempt_ms, 'lease', lease_id, 'ledger', (select count(*) from webhook_attempts where event_id = e.id),
+		(select string_agg(concat_ws(' ', target, status, attempts, tries, lease_id, error), ', ') from webhook_forwards where event_id = e.id))
 		from webhook_events e where id = $1`, id).Scan(&s); err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +34,14 @@ func (f fixture) state(t *testing.T, id uuid.UUID) string {
 func (f fixture) due(t *testing.T, id uuid.UUID) string {
 	t.Helper()
 	var s string
-	if err := f.admin.QueryRow(t.Context(), `select concat_ws(' ', job_id, lease_until) from webhook_events where id = $1`, id).Scan(&s); err != nil {
+	if err := f.admin.QueryRow(t.Context(), `select concat_ws(' ', job_id, lease_until, (select string_agg(due_at::text, ' ') from webhook_forwards where event_id = id)) from webhook_events where id = $1`, id).Scan(&s); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// sweep is what an instance does at start and twice a minute.
-func sweep(t *testing.T, r *webhook.Receiver) int {
+// sweep is what an instance does at start and again and again.
+func sweep(t *testing.T, r *faces) int {
 	t.Helper()
 	n, err := r.Sweep(t.Context())
 	if err != nil {
@@ -50,7 +51,11 @@ func sweep(t *testing.T, r *webhook.Receiver) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n + m
+	sent, err := r.ForwardDue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n + m + sent
 }
 
 // logged is a log at the level of production.
@@ -258,16 +263,16 @@ func TestTwoInstancesOfDifferentConfigurationHandleEveryEventOnce(t *testing.T) 
 	if n := f.count(t, `select count(distinct event) from effects`); n != each || f.count(t, `select count(*) from effects`) != each {
 		t.Errorf("effects of %d events", n)
 	}
-	if got := f.count(t, `select count(*) from webhook_events where event_type = 'forward' and (attempts <> 1 or tries <> 1)`); got != 0 {
+	if got := f.count(t, `select count(*) from webhook_events e join webhook_forwards f on f.event_id = e.id where e.attempts <> 1 or f.attempts <> 1 or f.tries <> 1`); got != 0 {
 		t.Errorf("%d forwards count more than their one attempt", got)
 	}
 }
 
 func TestAReplayWithoutTheHandlerLeavesTheEventToAnInstanceThatHasIt(t *testing.T) {
 	t.Parallel()
-	for name, take := range map[string]func(f fixture, a, b *webhook.Receiver) int{
-		"its job is fetched there": func(f fixture, a, _ *webhook.Receiver) int { return f.workJobs(t, a) },
-		"its job is fetched here":  func(f fixture, a, b *webhook.Receiver) int { f.workJobs(t, b); return sweep(t, a) },
+	for name, take := range map[string]func(f fixture, a, b *faces) int{
+		"its job is fetched there": func(f fixture, a, _ *faces) int { return f.workJobs(t, a) },
+		"its job is fetched here":  func(f fixture, a, b *faces) int { f.workJobs(t, b); return sweep(t, a) },
 	} {
 		for _, of := range []webhook.Status{webhook.Failed, webhook.Processed} {
 			t.Run(fmt.Sprint(name, ", ", of), func(t *testing.T) {
@@ -375,47 +380,52 @@ func TestABulkReplayWithForceTakesProcessedEvents(t *testing.T) {
 	}
 }
 
-// A job that was fetched by a process that died is the queue's for minutes.
 func TestAForwardInFlightAtAKillIsTakenUpWhenItsLeaseIsOver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	to := newTarget(t, status(http.StatusOK))
 	dying := f.receiver(t, setup{bindings: []webhook.Binding{forwardTo(t, to, "paid")}, change: crashAt(webhook.AfterClaim)})
 	got := mustReceive(t, dying, signed(t, "payment", "paid", "evt_1", `{}`))
-	var job int64
-	if err := f.admin.QueryRow(t.Context(), `update river_job set state = 'running' where kind = 'webhooks.attempt' returning id`).Scan(&job); err != nil {
-		t.Fatal(err)
+	if n := f.forward(t, dying); n != 1 || len(to.requests) != 0 {
+		t.Fatalf("%d claimed, %d requests", n, len(to.requests))
 	}
-	_ = dying.Attempt(t.Context(), webhook.AttemptJob{EventID: got.ID}, job)
+	if n := f.count(t, `select count(*) from webhook_forwards where due_at - now() between interval '10 seconds' and interval '45 seconds'`); n != 1 {
+		t.Error("the lease of a forward in flight is not over well within a minute")
+	}
 	r := f.receiver(t, setup{bindings: []webhook.Binding{forwardTo(t, to, "paid")}})
-	if n := sweep(t, r); n != 0 {
+	if n := sweep(t, r) + f.forward(t, r); n != 0 {
 		t.Errorf("%d taken while the lease holds", n)
 	}
 	f.expireLeases(t)
-	if n := sweep(t, r); n != 1 || mustFind(t, r, got.ID).Status != webhook.Processed {
-		t.Errorf("%d taken", n)
-	}
-	if err := r.Attempt(t.Context(), webhook.AttemptJob{EventID: got.ID}, job); err != nil || len(to.requests) != 1 {
-		t.Errorf("the job, rescued: %v, %d requests", err, len(to.requests))
+	if n := f.forward(t, r); n != 1 || mustFind(t, r, got.ID).Status != webhook.Processed || len(to.requests) != 1 {
+		t.Errorf("%d taken, %d requests", n, len(to.requests))
 	}
 	if got := attempts(t, r, got.ID); got != "interrupted processed" {
 		t.Errorf("ledger: %s", got)
 	}
 }
 
-func TestAFirstAttemptWaitsForNoScheduler(t *testing.T) {
+// Once a day's worth of kills hit the same event, it must be something about it.
+func TestAForwardWhoseAttemptsNeverEndFails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	to := newTarget(t, status(http.StatusServiceUnavailable))
-	r := f.receiver(t, setup{bindings: []webhook.Binding{forwardTo(t, to, "")}})
-	mustReceive(t, r, signed(t, "payment", "paid", "evt_1", `{}`))
-	state := func(want string) {
-		t.Helper()
-		if n := f.count(t, `select count(*) from river_job where kind = 'webhooks.attempt' and state = $1::text::river_job_state`, want); n != 1 {
-			t.Errorf("%d jobs are %s", n, want)
+	to := newTarget(t, status(http.StatusOK))
+	dying := f.receiver(t, setup{bindings: []webhook.Binding{forwardTo(t, to, "paid")}, change: func(o *webhook.Options) {
+		o.Interrupt = func(at webhook.Boundary, _ uuid.UUID) error {
+			if at == webhook.AfterClaim {
+				return errCrash
+			}
+			return nil
 		}
+	}})
+	got := mustReceive(t, dying, signed(t, "payment", "paid", "evt_1", `{}`))
+	for range 6 {
+		f.forward(t, dying)
+		f.expireLeases(t)
 	}
-	state("available")
-	f.workJobs(t, r)
-	state("scheduled") // the second, in an hour
+	r := f.receiver(t, setup{bindings: []webhook.Binding{forwardTo(t, to, "paid")}})
+	f.forward(t, r)
+	if rec := mustFind(t, r, got.ID); rec.Status != webhook.Failed || !strings.Contains(rec.HandlerError, "did not end") || len(to.requests) != 0 {
+		t.Errorf("%+v, %d requests", rec, len(to.requests))
+	}
 }

@@ -63,51 +63,60 @@ var (
 	ErrBulkEnded = fault.New(fault.Conflict, "replay_ended", "The bulk replay has ended already.")
 )
 
-// replayable is what a single replay takes.
+// replayable is what a single replay takes, and, where the filter asks for it, what was
+// processed because it had no handler: its effect would not happen again.
 const replayable = `e.raw is not null and (e.status = 'failed'
 	or e.status = 'pending' and (e.lease_id is null or e.lease_until < now())
+	   and (e.lease_until < 'infinity' or exists (select from webhook_forwards f
+	        where f.event_id = e.id and (f.status = 'failed' or f.status = 'pending' and (f.lease_id is null or f.due_at < now()))))
 	or e.status = 'processed' and ?::boolean)`
 
 // StartBulk asks for a replay of all events that match f, which a single replay,
 // with force or without, would take, and that exist now. It returns a validation
 // fault for a filter that is empty or that no event can be held against.
-func (r *Receiver) StartBulk(ctx context.Context, f Filter, force bool) (Bulk, error) {
+func (a *Admin) StartBulk(ctx context.Context, f Filter, force bool) (Bulk, error) {
 	if f == (Filter{}) {
 		return Bulk{}, fault.Validation(map[string]string{"filter": "Give at least one filter, so that nobody replays everything by accident."})
 	}
 	if err := f.check(); err != nil {
 		return Bulk{}, err
 	}
-	id, err := r.o.NewID()
+	if err := a.findRepeats(ctx, f); err != nil {
+		return Bulk{}, err
+	}
+	id, err := a.o.NewID()
 	if err != nil {
 		return Bulk{}, fmt.Errorf("webhook: new id: %w", err)
 	}
-	filter, err := json.Marshal(storedFilter{f.Provider, f.EventType, f.ExternalID, f.Status, f.From, f.To, force})
+	filter, err := json.Marshal(storedFilter{
+		Provider: f.Provider, EventType: f.EventType, ExternalID: f.ExternalID, Status: f.Status, Target: f.Target, Error: f.Error,
+		Repeated: f.Repeated, Unhandled: f.Unhandled, From: f.From, To: f.To, Force: force,
+	})
 	if err != nil {
 		return Bulk{}, fmt.Errorf("webhook: filter: %w", err)
 	}
-	b := Bulk{ID: id, Filter: f, Force: force, Status: BulkRunning, CreatedAt: r.o.Now().UTC().Truncate(time.Microsecond)}
+	b := Bulk{ID: id, Filter: f, Force: force, Status: BulkRunning, CreatedAt: a.o.Now().UTC().Truncate(time.Microsecond)}
 	matching := f.matching()
-	matching.Add(replayable, force)
-	err = r.o.AdminDB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, `select count(*) from webhook_events e`+matching.SQL(), matching.Args()...).Scan(&b.Matched); err != nil {
+	matching.Add(replayable, force || f.Unhandled)
+	err = a.o.AdminDB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, `select count(*) from webhook_events e`+matching.SQL(), matching.Fresh()...).Scan(&b.Matched); err != nil {
 			return err
 		}
-		err := r.store.queries.InsertWebhookReplay(ctx, tx, dbsqlc.InsertWebhookReplayParams{ID: id, Filter: filter, Matched: b.Matched, CreatedAt: b.CreatedAt})
+		err := a.store.queries.InsertWebhookReplay(ctx, tx, dbsqlc.InsertWebhookReplayParams{ID: id, Filter: filter, Matched: b.Matched, CreatedAt: b.CreatedAt})
 		if err != nil {
 			return err
 		}
-		_, err = r.o.Jobs.InsertMany(ctx, tx, []queue.Entry{{Job: ReplayJob{ReplayID: id}, Lane: queue.Webhooks}})
+		_, err = a.o.Jobs.InsertMany(ctx, tx, []queue.Entry{{Job: ReplayJob{ReplayID: id}, Lane: queue.Webhooks}})
 		return err
 	})
 	return b, err
 }
 
 // Bulk returns a bulk replay with its progress, or ErrBulk.
-func (r *Receiver) Bulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
+func (a *Admin) Bulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
 	var b Bulk
-	err := r.o.AdminDB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		row, err := r.store.queries.FindWebhookReplay(ctx, tx, id)
+	err := a.o.AdminDB.InSnapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		row, err := a.store.queries.FindWebhookReplay(ctx, tx, id)
 		if err != nil {
 			return err
 		}
@@ -115,26 +124,52 @@ func (r *Receiver) Bulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
 		if err != nil {
 			return err
 		}
-		progress, err := r.store.queries.CountWebhookReplayEvents(ctx, tx, id)
+		progress, err := a.store.queries.CountWebhookReplayEvents(ctx, tx, id)
 		b.Replayed, b.Processed, b.Failed, b.Pending = progress.Replayed, progress.Processed, progress.Failed, progress.Pending
 		return err
 	})
 	return b, db.NotFound(err, ErrBulk)
 }
 
+// Bulks returns up to limit bulk replays without their progress, newest first, from behind
+// after, or from the newest when after is nil.
+func (a *Admin) Bulks(ctx context.Context, after *uuid.UUID, limit int) ([]Bulk, error) {
+	before := uuid.Max
+	if after != nil {
+		before = *after
+	}
+	rows, err := a.store.queries.ListWebhookReplays(ctx, a.o.AdminDB.Direct(), before, int32(limit))
+	if err != nil {
+		return nil, db.Translate(err)
+	}
+	list := make([]Bulk, len(rows))
+	for i, row := range rows {
+		if list[i], err = newBulk(row); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// CountBulks returns how many bulk replays are kept.
+func (a *Admin) CountBulks(ctx context.Context) (int64, error) {
+	n, err := a.store.queries.CountWebhookReplays(ctx, a.o.AdminDB.Direct())
+	return n, db.Translate(err)
+}
+
 // CancelBulk ends a bulk replay: events that it has taken are handled, no more are
 // taken. It returns ErrBulk, or ErrBulkEnded.
-func (r *Receiver) CancelBulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
+func (a *Admin) CancelBulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
 	var n int64
-	err := r.o.AdminDB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := a.o.AdminDB.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		n, err = r.store.queries.EndWebhookReplay(ctx, tx, string(BulkCancelled), r.o.Now(), id)
+		n, err = a.store.queries.EndWebhookReplay(ctx, tx, string(BulkCancelled), a.o.Now(), id)
 		return err
 	})
 	if err != nil {
 		return Bulk{}, err
 	}
-	b, err := r.Bulk(ctx, id)
+	b, err := a.Bulk(ctx, id)
 	if err == nil && n == 0 {
 		return Bulk{}, ErrBulkEnded
 	}
@@ -144,21 +179,22 @@ func (r *Receiver) CancelBulk(ctx context.Context, id uuid.UUID) (Bulk, error) {
 // ContinueBulk is the work of a ReplayJob: it replays batch after batch until all are
 // done, or until ctx is about to end or has ended: then it returns queue.Again. Which events were taken is recorded as they are claimed, so
 // after a crash it goes on where it was, and the sweep handles what was claimed.
-func (r *Receiver) ContinueBulk(ctx context.Context, job ReplayJob) error {
-	if !r.enter() {
+func (w *Worker) ContinueBulk(ctx context.Context, job ReplayJob) error {
+	if !w.enter() {
 		return groupcommit.ErrClosed
 	}
-	defer r.working.Done()
+	defer w.working.Done()
 	p := identity.Step(ctx, "webhook-replay")
 	for {
-		if r.endsBeforeABatch(ctx) {
+		if w.endsBeforeABatch(ctx) {
 			return queue.Again(0)
 		}
-		claims, done, err := r.claimBulk(ctx, p, job.ReplayID)
+		claims, done, err := w.claimBulk(ctx, p, job.ReplayID)
 		if err != nil {
 			return err
 		}
-		r.dispatchAll(ctx, p, claims)
+		w.sending.wakeAll()
+		w.dispatchAll(ctx, p, claims)
 		if done {
 			return nil
 		}
@@ -167,15 +203,15 @@ func (r *Receiver) ContinueBulk(ctx context.Context, job ReplayJob) error {
 
 // claimBulk claims the next batch and moves the replay on, in one transaction. The
 // lock on the replay's row keeps two runs of a job, and a cancellation, apart.
-func (r *Receiver) claimBulk(ctx context.Context, p identity.Principal, id uuid.UUID) ([]claim, bool, error) {
-	lease, err := r.store.newLease()
+func (w *Worker) claimBulk(ctx context.Context, p identity.Principal, id uuid.UUID) ([]claim, bool, error) {
+	lease, err := w.store.newLease()
 	if err != nil {
 		return nil, false, fmt.Errorf("webhook: new lease: %w", err)
 	}
 	var claims []claim
 	done := false
-	err = r.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
-		row, err := r.store.queries.LockRunningWebhookReplay(ctx, tx, id)
+	err = w.o.DB.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
+		row, err := w.store.queries.LockRunningWebhookReplay(ctx, tx, id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			done = true // finished, or cancelled
 			return nil
@@ -188,20 +224,23 @@ func (r *Receiver) claimBulk(ctx context.Context, p identity.Principal, id uuid.
 			return err
 		}
 		var last Position
-		claims, last, err = r.takeBulk(ctx, tx, b, Position{row.AfterAt, row.AfterID}, lease)
+		claims, last, err = w.takeBulk(ctx, tx, b, Position{row.AfterAt, row.AfterID}, lease)
 		if err != nil {
 			return err
 		}
 		taken := len(claims)
-		if claims, err = r.store.leaveUnbound(ctx, tx, claims); err != nil {
+		if claims, _, err = w.store.handOver(ctx, tx, claims, b.Force); err != nil {
+			return err
+		}
+		if claims, err = w.store.leaveUnbound(ctx, tx, claims); err != nil {
 			return err
 		}
 		if taken < bulkBatch {
 			done = true
-			_, err := r.store.queries.EndWebhookReplay(ctx, tx, string(BulkFinished), r.o.Now(), id)
+			_, err := w.store.queries.EndWebhookReplay(ctx, tx, string(BulkFinished), w.o.Now(), id)
 			return err
 		}
-		return r.store.queries.AdvanceWebhookReplay(ctx, tx, last.CreatedAt, last.ID, id)
+		return w.store.queries.AdvanceWebhookReplay(ctx, tx, last.CreatedAt, last.ID, id)
 	})
 	return claims, done, err
 }
@@ -213,7 +252,7 @@ with target as (
     select e.* from webhook_events e%s
     order by e.created_at desc, e.id desc
     limit %d
-    for update skip locked
+    for no key update skip locked
 ), archived as (
     insert into webhook_attempts (event_id, number, at, outcome, error, duration_ms)
     select id, attempts, attempt_at,
@@ -232,11 +271,11 @@ returning e.id, e.provider, e.event_type, e.external_id, e.retry_count, e.tries,
           target.status = 'processed' and target.attempts = 0`
 
 // takeBulk claims the batch behind after and returns the oldest one's place.
-func (r *Receiver) takeBulk(ctx context.Context, tx pgx.Tx, b Bulk, after Position, lease uuid.UUID) ([]claim, Position, error) {
-	matching := b.Filter.matching(b.ID, lease, r.store.lease.Seconds())
+func (w *Worker) takeBulk(ctx context.Context, tx pgx.Tx, b Bulk, after Position, lease uuid.UUID) ([]claim, Position, error) {
+	matching := b.Filter.matching(b.ID, lease, w.store.lease.Seconds())
 	matching.Add("(e.created_at, e.id) < (?, ?)", after.CreatedAt, after.ID)
-	matching.Add(replayable, b.Force)
-	rows, err := tx.Query(ctx, fmt.Sprintf(bulkClaim, matching.SQL(), bulkBatch), matching.Args()...)
+	matching.Add(replayable, b.Force || b.Filter.Unhandled)
+	rows, err := tx.Query(ctx, fmt.Sprintf(bulkClaim, matching.SQL(), bulkBatch), matching.Fresh()...)
 	if err != nil {
 		return nil, after, err
 	}
@@ -265,7 +304,10 @@ func newBulk(row dbsqlc.WebhookReplay) (Bulk, error) {
 	if err := json.Unmarshal(row.Filter, &f); err != nil {
 		return Bulk{}, fmt.Errorf("webhook: filter of replay %s: %w", row.ID, err)
 	}
-	b.Filter = Filter{Provider: f.Provider, EventType: f.EventType, ExternalID: f.ExternalID, Status: f.Status, From: f.From, To: f.To}
+	b.Filter = Filter{
+		Provider: f.Provider, EventType: f.EventType, ExternalID: f.ExternalID, Status: f.Status, Target: f.Target, Error: f.Error,
+		Repeated: f.Repeated, Unhandled: f.Unhandled, From: f.From, To: f.To,
+	}
 	b.Force = f.Force
 	return b, nil
 }
@@ -276,6 +318,10 @@ type storedFilter struct {
 	EventType  string    `json:"event_type,omitempty"`
 	ExternalID string    `json:"external_id,omitempty"`
 	Status     Status    `json:"status,omitempty"`
+	Target     string    `json:"target,omitempty"`
+	Error      string    `json:"error,omitempty"`
+	Repeated   bool      `json:"repeated,omitempty"`
+	Unhandled  bool      `json:"unhandled,omitempty"`
 	From       time.Time `json:"from,omitzero"`
 	To         time.Time `json:"to,omitzero"`
 	Force      bool      `json:"force,omitempty"`

@@ -100,7 +100,7 @@ func TestACancelledBulkReplayTakesNoMore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	failedEvents(t, f, 40)
-	var r *webhook.Receiver
+	var r *faces
 	var id uuid.UUID
 	var once sync.Once
 	r = f.receiver(t, setup{bindings: []webhook.Binding{webhook.Handle("payment", "", func(ctx context.Context, d *webhook.Delivery) error {

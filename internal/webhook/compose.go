@@ -58,6 +58,11 @@ func (r *Registry) Compose(provider string, t TestDelivery) ([]byte, http.Header
 	if err != nil {
 		return nil, nil, fmt.Errorf("webhook: provider %q: %w", provider, err)
 	}
+	if s, ok := p.Verifier.(signature.Scheme); ok {
+		if body, err = s.Stamp(body, t.Now); err != nil {
+			return nil, nil, fmt.Errorf("webhook: provider %q: %w", provider, err)
+		}
+	}
 	signer.Sign([]byte(t.Secret), body, h, t.Now)
 	return body, h, nil
 }

@@ -57,7 +57,7 @@ func TestCase49ADuplicateIsAnsweredWhileTheFirstIsBeingHandled(t *testing.T) {
 func TestCase50InstancesThatStoreTheSameKeysNeverWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	receivers := []*webhook.Receiver{f.receiver(t, setup{}), f.receiver(t, setup{})}
+	receivers := []*faces{f.receiver(t, setup{}), f.receiver(t, setup{})}
 	var stored, skipped atomic.Int64
 	var senders sync.WaitGroup
 	const rounds, keys = 20, 100

@@ -28,13 +28,12 @@ var (
 // dispatch runs the claimed event's handler and returns the outcome, or Pending
 // when it takes longer than a sender waits; the work then goes on. The caller has
 // entered.
-func (r *Receiver) dispatch(ctx context.Context, p identity.Principal, c claim) Status {
+func (r *core) dispatch(ctx context.Context, p identity.Principal, c claim) Status {
 	ctx = context.WithoutCancel(ctx)
 	done := make(chan Status, 1)
+	c.body.hold()
 	r.working.Go(func() {
-		if c.release != nil {
-			defer c.release()
-		}
+		defer c.body.release()
 		done <- r.handle(ctx, p, c)
 	})
 	answer := time.NewTimer(r.o.AnswerAfter)
@@ -49,11 +48,11 @@ func (r *Receiver) dispatch(ctx context.Context, p identity.Principal, c claim) 
 
 // handle runs the handler under its budget and makes the outcome durable. It
 // returns Pending where that could not be done; the sweep then decides.
-func (r *Receiver) handle(ctx context.Context, p identity.Principal, c claim) Status {
+func (r *core) handle(ctx context.Context, p identity.Principal, c claim) Status {
 	c.started, c.by = r.o.Now(), p
 	b, bound := r.o.Registry.binding(c.event.Provider, c.event.Type)
 	switch {
-	case !bound: // only events with a handler here are claimed, and only a handler settles them
+	case !bound || b.forwards(): // only a handler settles an event, and targets get theirs otherwise
 		return Pending
 	case b.ByJob && c.job == 0 && !c.swept:
 		return r.postpone(ctx, c, 0)
@@ -64,7 +63,10 @@ func (r *Receiver) handle(ctx context.Context, p identity.Principal, c claim) St
 }
 
 // run is one attempt, under the handlers' time budget.
-func (r *Receiver) run(ctx context.Context, p identity.Principal, c claim, b Binding) Status {
+func (r *core) run(ctx context.Context, p identity.Principal, c claim, b Binding) Status {
+	if r.stuck.full(bindingKey{b.Provider, b.EventType}) {
+		return r.postpone(ctx, c, stuckWait)
+	}
 	budget, cancel := context.WithTimeout(ctx, r.o.Budget)
 	defer cancel()
 	e := execute(budget, b.Handler, c.event)
@@ -75,13 +77,13 @@ func (r *Receiver) run(ctx context.Context, p identity.Principal, c claim, b Bin
 		return r.handleInTx(ctx, p, c, e)
 	case <-budget.Done():
 		s := r.record(ctx, c, r.overrun())
-		<-e.finished
+		r.ends(ctx, c, e)
 		return s
 	}
 }
 
 // handleInTx gives the handler its transaction and commits it with the outcome.
-func (r *Receiver) handleInTx(ctx context.Context, p identity.Principal, c claim, e *execution) Status {
+func (r *core) handleInTx(ctx context.Context, p identity.Principal, c claim, e *execution) Status {
 	// The outcome is written after the handler's budget, so it has time of its own.
 	txCtx, cancel := context.WithTimeout(ctx, r.o.Budget+r.o.StoreTimeout)
 	defer cancel()
@@ -92,7 +94,9 @@ func (r *Receiver) handleInTx(ctx context.Context, p identity.Principal, c claim
 		return r.conclude(ctx, c, e.failure)
 	case <-e.ctx.Done():
 		e.grant(nil, errNoTime)
-		<-e.finished
+		if !r.ends(ctx, c, e) {
+			return r.record(ctx, c, r.overrun())
+		}
 		return r.postpone(ctx, c, crowded)
 	}
 	granted, overrun := false, Pending
@@ -105,14 +109,18 @@ func (r *Receiver) handleInTx(ctx context.Context, p identity.Principal, c claim
 			// Recorded at once, over another connection: this one is the handler's
 			// until it returns.
 			overrun = r.record(ctx, c, r.overrun())
-			<-e.finished
+			if !r.ends(ctx, c, e) {
+				return errors.Join(errOverrun, db.ErrAbandoned)
+			}
 			return errOverrun
 		}
 		return r.completeInTx(txCtx, tx, c, e.failure)
 	})
 	if !granted {
 		e.grant(nil, err)
-		<-e.finished
+		if !r.ends(ctx, c, e) {
+			return r.record(ctx, c, r.overrun())
+		}
 	}
 	switch {
 	case err == nil:
@@ -132,7 +140,7 @@ func (r *Receiver) handleInTx(ctx context.Context, p identity.Principal, c claim
 
 // completeInTx writes the outcome into the handler's transaction; an error rolls
 // both back.
-func (r *Receiver) completeInTx(ctx context.Context, tx pgx.Tx, c claim, f failure) error {
+func (r *core) completeInTx(ctx context.Context, tx pgx.Tx, c claim, f failure) error {
 	if f.text != "" {
 		if tx.Conn().IsClosed() && isAway(f.err) {
 			return db.ErrUnavailable.Because(f.err) // not the handler's failure
@@ -155,7 +163,7 @@ func (r *Receiver) completeInTx(ctx context.Context, tx pgx.Tx, c claim, f failu
 
 // conclude records how a handler ended whose effects, if any, are not in a
 // transaction of ours.
-func (r *Receiver) conclude(ctx context.Context, c claim, f failure) Status {
+func (r *core) conclude(ctx context.Context, c claim, f failure) Status {
 	if f.text != "" {
 		r.o.Logger.WarnContext(ctx, "webhook handler failed", "event", c.event.ID, "provider", c.event.Provider,
 			"event_type", c.event.Type, "error", f.text, "stack", string(f.stack))
@@ -169,7 +177,7 @@ func (r *Receiver) conclude(ctx context.Context, c claim, f failure) Status {
 // record makes an outcome durable, and a failure's next attempt where the binding
 // asks for one. Where it can't be, or the lease is lost, the event is as good as
 // pending.
-func (r *Receiver) record(ctx context.Context, c claim, f failure) Status {
+func (r *core) record(ctx context.Context, c claim, f failure) Status {
 	now := r.o.Now()
 	o := outcome{id: c.event.ID, lease: c.lease, status: Processed, at: now, took: now.Sub(c.started), by: c.by}
 	if f.text != "" {
@@ -183,11 +191,11 @@ func (r *Receiver) record(ctx context.Context, c claim, f failure) Status {
 }
 
 // postpone leaves a claimed event to a job, as if it had not been claimed.
-func (r *Receiver) postpone(ctx context.Context, c claim, wait time.Duration) Status {
+func (r *core) postpone(ctx context.Context, c claim, wait time.Duration) Status {
 	return r.submit(ctx, c, outcome{id: c.event.ID, lease: c.lease, status: Pending, at: r.o.Now(), wait: wait, deferred: true, by: c.by})
 }
 
-func (r *Receiver) submit(ctx context.Context, c claim, o outcome) Status {
+func (r *core) submit(ctx context.Context, c claim, o outcome) Status {
 	ctx, cancel := context.WithTimeout(ctx, r.o.StoreTimeout)
 	defer cancel()
 	o.trace = queue.TraceOf(ctx)
@@ -202,11 +210,11 @@ func (r *Receiver) submit(ctx context.Context, c claim, o outcome) Status {
 	return o.status
 }
 
-func (r *Receiver) overrun() failure {
+func (r *core) overrun() failure {
 	return failure{text: fmt.Sprintf("the handler ran longer than its time budget of %v", r.o.Budget), err: errOverrun}
 }
 
-func (r *Receiver) interrupt(b Boundary, id uuid.UUID) error {
+func (r *core) interrupt(b Boundary, id uuid.UUID) error {
 	if err := r.o.Interrupt(b, id); err != nil {
 		return fmt.Errorf("%w: %w", errInterrupted, err)
 	}

@@ -56,7 +56,7 @@ func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-func (f fixture) forwarding(t *testing.T, to string, secrets map[string]string, retry webhook.Retry) *webhook.Receiver {
+func (f fixture) forwarding(t *testing.T, to string, secrets map[string]string, retry webhook.Retry) *faces {
 	t.Helper()
 	binding, err := webhook.Forward(webhook.ForwardTarget{Provider: "payment", URL: to, SecretEnv: "FORWARD_SECRET"}, webhook.ForwardOptions{
 		LookupSecret: func(name string) string { return secrets[name] }, Retry: retry, Timeout: patience,
@@ -196,7 +196,7 @@ func TestATargetMayAskToWaitLongerThanTheBackoff(t *testing.T) {
 			})
 			mustReceive(t, r, signed(t, "payment", "paid", "evt_1", `{}`))
 			f.workJobs(t, r)
-			wait := f.count(t, `select extract(epoch from scheduled_at - created_at)::int from river_job where kind = 'webhooks.attempt' and state = 'scheduled'`)
+			wait := f.count(t, `select extract(epoch from due_at - attempt_at)::int from webhook_forwards where status = 'pending'`)
 			if off := time.Duration(wait)*time.Second - want; off < -time.Minute/2 || off > time.Minute/2 {
 				t.Errorf("waits %d s, want %v", wait, want)
 			}
@@ -228,13 +228,13 @@ func TestAForwardWithoutAProperTargetIsRefused(t *testing.T) {
 	if registry, err = webhook.NewRegistry([]webhook.Registration{webhook.Payment()}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = webhook.NewReceiver(webhook.Options{DB: f.db, Registry: registry, Logger: discard, LookupSecret: lookup})
+	_, err = newFaces(webhook.Options{DB: f.db, Registry: registry, Logger: discard, LookupSecret: lookup})
 	if err == nil || errors.Is(err, webhook.ErrStorage) {
 		t.Errorf("a receiver without a queue: %v", err)
 	}
 }
 
-func TestAForwardsFirstJobIsStoredWithItsEvent(t *testing.T) {
+func TestAForwardIsStoredWithItsEvent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	to := newTarget(t, status(http.StatusOK))
@@ -250,7 +250,7 @@ func TestAForwardsFirstJobIsStoredWithItsEvent(t *testing.T) {
 	}
 	r := f.receiver(t, setup{bindings: []webhook.Binding{binding}})
 	if n := f.workJobs(t, r); n != 1 {
-		t.Errorf("%d jobs after a crash right behind the store", n)
+		t.Errorf("%d attempts after a crash right behind the store", n)
 	}
 	again := mustReceive(t, r, in)
 	if rec := mustFind(t, r, again.ID); again.Status != webhook.Skipped || rec.Status != webhook.Processed {
@@ -261,7 +261,7 @@ func TestAForwardsFirstJobIsStoredWithItsEvent(t *testing.T) {
 	}
 }
 
-func TestAHundredConcurrentDuplicatesOfAForwardAreOneJob(t *testing.T) {
+func TestAHundredConcurrentDuplicatesOfAForwardAreOneForward(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	to := newTarget(t, status(http.StatusOK))
@@ -285,11 +285,27 @@ func TestAHundredConcurrentDuplicatesOfAForwardAreOneJob(t *testing.T) {
 	if diff := cmp.Diff(map[webhook.Status]int{webhook.Pending: 1, webhook.Skipped: 99}, answers); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
-	if n := f.count(t, `select count(*) from river_job`); n != 1 {
-		t.Errorf("%d jobs", n)
+	if n := f.count(t, `select count(*) from webhook_forwards`); n != 1 {
+		t.Errorf("%d forwards", n)
 	}
 	f.workJobs(t, r)
 	if len(to.requests) != 1 {
 		t.Errorf("%d requests to the target", len(to.requests))
 	}
+}
+
+// FuzzRetryAfter checks that no answer of a target has it wait for less than nothing or for
+// more than a day.
+func FuzzRetryAfter(f *testing.F) {
+	f.Add("120")
+	f.Add("4294967295")
+	f.Add("-1")
+	f.Add("Fri, 31 Dec 9999 23:59:59 GMT")
+	f.Add("Mon, 01 Jan 0001 00:00:00 GMT")
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, value string) {
+		if wait, ok := webhook.RetryAfter(value, now); wait < 0 || wait > 24*time.Hour || !ok && wait != 0 {
+			t.Fatalf("%q: %v, %v", value, wait, ok)
+		}
+	})
 }

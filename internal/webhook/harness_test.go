@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,12 +81,13 @@ func (f fixture) count(t *testing.T, sql string, args ...any) int {
 // expireLeases makes every event that is pending look left behind.
 func (f fixture) expireLeases(t *testing.T) {
 	t.Helper()
-	f.exec(t, `update webhook_events set lease_until = now() - interval '1 second' where status = 'pending'`)
+	f.exec(t, `update webhook_events set lease_until = now() - interval '1 second' where status = 'pending' and lease_until < 'infinity'`)
+	f.exec(t, `update webhook_forwards set due_at = now() - interval '1 second' where lease_id is not null`)
 }
 
 // workJobs makes the attempts whose jobs wait, however long they were to wait, and
 // returns how many jobs it worked.
-func (f fixture) workJobs(t *testing.T, r *webhook.Receiver) int {
+func (f fixture) workJobs(t *testing.T, r *faces) int {
 	t.Helper()
 	rows, err := f.admin.Query(t.Context(), `select id, args from river_job
 		where kind = 'webhooks.attempt' and state in ('available', 'scheduled') order by id`)
@@ -106,11 +108,23 @@ func (f fixture) workJobs(t *testing.T, r *webhook.Receiver) int {
 		}
 		f.exec(t, `update river_job set state = 'completed', finalized_at = now() where id = $1`, j.ID)
 	}
-	return len(jobs)
+	return len(jobs) + f.forward(t, r)
+}
+
+// forward makes each attempt at a target that waits, however long it was to wait, once,
+// and returns how many those were.
+func (f fixture) forward(t *testing.T, r *faces) int {
+	t.Helper()
+	f.exec(t, `update webhook_forwards set due_at = now() where status = 'pending' and lease_id is null`)
+	n, err := r.ForwardDue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // attempts are the outcomes of an event's ledger, in words.
-func attempts(t *testing.T, r *webhook.Receiver, id uuid.UUID) string {
+func attempts(t *testing.T, r *faces, id uuid.UUID) string {
 	t.Helper()
 	d, err := r.Detail(t.Context(), id)
 	if err != nil {
@@ -140,7 +154,27 @@ func secrets() map[string]string {
 	return map[string]string{"PAYMENT_WEBHOOK_SECRET": paymentSecret, "CODEHOST_WEBHOOK_SECRET": codeHostSecret}
 }
 
-func (f fixture) receiver(t *testing.T, s setup) *webhook.Receiver {
+// faces are all faces of one receiver.
+type faces struct {
+	*webhook.Receiver
+	*webhook.Admin
+	*webhook.Worker
+}
+
+func newFaces(o webhook.Options) (*faces, error) {
+	s, err := webhook.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return &faces{s.Receiver, s.Admin, s.Worker}, nil
+}
+
+// Receive takes a delivery whose body is at hand.
+func (f *faces) Receive(ctx context.Context, in webhook.Inbound) (webhook.Receipt, error) {
+	return f.Receiver.Receive(ctx, webhook.Arrival{Provider: in.Provider, Header: in.Header, Length: int64(len(in.Body)), Body: bytes.NewReader(in.Body)})
+}
+
+func (f fixture) receiver(t *testing.T, s setup) *faces {
 	t.Helper()
 	registry, err := webhook.NewRegistry([]webhook.Registration{webhook.Payment(), webhook.CodeHost()}, s.bindings...)
 	if err != nil {
@@ -160,7 +194,7 @@ func (f fixture) receiver(t *testing.T, s setup) *webhook.Receiver {
 	if s.change != nil {
 		s.change(&o)
 	}
-	r, err := webhook.NewReceiver(o)
+	r, err := newFaces(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +225,7 @@ func signed(t testing.TB, provider, eventType, externalID, data string) webhook.
 	return webhook.Inbound{Provider: provider, Header: h, Body: body}
 }
 
-func mustReceive(t *testing.T, r *webhook.Receiver, in webhook.Inbound) webhook.Receipt {
+func mustReceive(t *testing.T, r *faces, in webhook.Inbound) webhook.Receipt {
 	t.Helper()
 	got, err := r.Receive(t.Context(), in)
 	if err != nil {
@@ -200,7 +234,7 @@ func mustReceive(t *testing.T, r *webhook.Receiver, in webhook.Inbound) webhook.
 	return got
 }
 
-func mustFind(t *testing.T, r *webhook.Receiver, id uuid.UUID) webhook.Record {
+func mustFind(t *testing.T, r *faces, id uuid.UUID) webhook.Record {
 	t.Helper()
 	rec, err := r.Find(t.Context(), id)
 	if err != nil {
@@ -210,7 +244,7 @@ func mustFind(t *testing.T, r *webhook.Receiver, id uuid.UUID) webhook.Record {
 }
 
 // eventually waits until the event has the status.
-func eventually(t *testing.T, r *webhook.Receiver, id uuid.UUID, want webhook.Status) webhook.Record {
+func eventually(t *testing.T, r *faces, id uuid.UUID, want webhook.Status) webhook.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -25,7 +27,7 @@ const (
 
 // crowdable is a receiver with little memory for bodies, and what shows how much
 // of it is taken.
-func (f fixture) crowdable(t *testing.T, bindings ...webhook.Binding) (*webhook.Receiver, func() int64) {
+func (f fixture) crowdable(t *testing.T, bindings ...webhook.Binding) (*faces, func() int64) {
 	t.Helper()
 	metrics := prometheus.NewRegistry()
 	r := f.receiver(t, setup{bindings: bindings, change: func(o *webhook.Options) {
@@ -48,9 +50,9 @@ func (f fixture) crowdable(t *testing.T, bindings ...webhook.Binding) (*webhook.
 
 // fill admits bodies of n bytes, reads each whole, and returns them once the next
 // is refused.
-func fill(t *testing.T, r *webhook.Receiver, n int64) []*webhook.Intake {
+func fill(t *testing.T, r *faces, n int64) []webhook.Intake {
 	t.Helper()
-	var all []*webhook.Intake
+	var all []webhook.Intake
 	for {
 		in, err := r.Admit("payment", n)
 		if err != nil {
@@ -80,13 +82,12 @@ func TestLargeAndSmallBodiesNeverKeepEachOtherOut(t *testing.T) {
 			t.Errorf("%d bodies of %d bytes leave room for %d of %d", len(crowd), sizes[0], len(others), sizes[1])
 		}
 		crowd[0].Release()
-		crowd[0].Release() // does nothing
 		again, err := r.Admit("payment", sizes[0])
 		if err != nil {
 			t.Fatalf("no room after one has gone: %v", err)
 		}
 		again.Release()
-		for _, in := range append(crowd, others...) {
+		for _, in := range append(crowd[1:], others...) {
 			in.Release()
 		}
 		if n := held(); n != 0 {
@@ -146,7 +147,7 @@ func TestABodyIsReadAsItCameWithinItsLimitAndTheMemory(t *testing.T) {
 		in.Release()
 		switch {
 		case announced > size:
-			if !errors.Is(err, io.ErrUnexpectedEOF) {
+			if !errors.Is(err, webhook.ErrIncomplete) {
 				rt.Errorf("%d of %d bytes: %v", size, announced, err)
 			}
 		case announced < 0 && size > largeBody:
@@ -198,15 +199,6 @@ func TestABodyIsHeldUntilItsHandlerHasEnded(t *testing.T) {
 		return nil
 	}), webhook.Handle("payment", "failing", failing), webhook.Handle("payment", "panicking", func(context.Context, *webhook.Delivery) error { panic("no") }))
 	deliver := func(in webhook.Inbound) {
-		memory, err := r.Admit("payment", int64(len(in.Body)))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if in.Body, err = memory.Read(bytes.NewReader(in.Body)); err != nil {
-			t.Error(err)
-		}
-		in.Release = memory.Release
 		_, _ = r.Receive(t.Context(), in)
 	}
 	unsigned := signed(t, "payment", "none", "evt_2", `{}`)
@@ -246,11 +238,11 @@ func TestMemoryThatIsTooSmallForAProvidersLargestBodyIsRefusedByName(t *testing.
 		t.Fatal(err)
 	}
 	o := webhook.Options{DB: f.db, Registry: registry, Logger: discard, Jobs: jobs, LookupSecret: func(string) string { return "" }, BodyMemory: 64 << 20}
-	if _, err := webhook.NewReceiver(o); err == nil || !strings.Contains(err.Error(), `"payment"`) {
+	if _, err := newFaces(o); err == nil || !strings.Contains(err.Error(), `"payment"`) {
 		t.Errorf("%v", err)
 	}
 	o.BodyMemory = 0 // by itself it is large enough
-	r, err := webhook.NewReceiver(o)
+	r, err := newFaces(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,4 +252,50 @@ func TestMemoryThatIsTooSmallForAProvidersLargestBodyIsRefusedByName(t *testing.
 	if err := r.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// What arrives from one network takes at most half of the memory, however fast it arrives;
+// what has arrived is nobody's share.
+func TestOneNetworkLeavesHalfOfTheMemoryToOthers(t *testing.T) {
+	t.Parallel()
+	r, held := newFixture(t).crowdable(t)
+	network := func(i int) netip.Addr { return netip.MustParseAddr(fmt.Sprintf("2001:db8:0:1::%x", i+1)) }
+	var writers []*io.PipeWriter
+	for i := range 2 {
+		in, err := r.AdmitFrom(network(i), largeBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, to := io.Pipe()
+		writers = append(writers, to)
+		go func() {
+			_, _ = in.Read(from)
+			in.Release()
+		}()
+		if _, err := to.Write(make([]byte, largeBody-1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !within(patience, func() bool { return held() == 2*largeBody }) {
+		t.Fatalf("%d bytes are held", held())
+	}
+	if _, err := r.AdmitFrom(network(2), largeBody); !errors.Is(err, webhook.ErrStorage) {
+		t.Errorf("a third of that network: %v", err)
+	}
+	other, err := r.AdmitFrom(netip.MustParseAddr("2001:db8:0:2::1"), largeBody)
+	if err != nil {
+		t.Errorf("one of another network: %v", err)
+	}
+	other.Release()
+	for _, w := range writers {
+		_ = w.Close()
+	}
+	if !within(patience, func() bool { return held() == 0 }) {
+		t.Errorf("%d bytes are held by nobody", held())
+	}
+	again, err := r.AdmitFrom(network(2), largeBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Release()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,10 @@ type Filter struct {
 	EventType  string
 	ExternalID string
 	Status     Status
+	Target     string    // the name of one that the event goes to
+	Error      string    // how the event's error begins, in any case
+	Repeated   bool      // only those whose body an earlier event of their provider has
+	Unhandled  bool      // only those that were processed because no handler was bound when they came
 	From, To   time.Time // From inclusive, To exclusive
 }
 
@@ -47,37 +52,44 @@ from webhook_events e`
 // List returns up to limit events that match f, newest first, from behind after,
 // or from the newest when after is nil. It returns a validation fault for a filter
 // that no event can be held against.
-func (r *Receiver) List(ctx context.Context, f Filter, after *Position, limit int) ([]Record, error) {
+func (a *Admin) List(ctx context.Context, f Filter, after *Position, limit int) ([]Record, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	matching := f.matching(MaxInlineBody)
-	if after != nil {
-		matching.Add("(e.created_at, e.id) < (?, ?)", after.CreatedAt, after.ID)
+	if f.isNone() {
+		return nil, nil
 	}
-	list, err := records(ctx, r.o.AdminDB.Direct(), pageOf(matching, limit), matching.Args())
+	if err := a.findRepeats(ctx, f); err != nil {
+		return nil, err
+	}
+	sql, args, err := f.page(ctx, a.o.AdminDB.Direct(), after, limit)
+	if err != nil {
+		return nil, db.Translate(err)
+	}
+	list, err := records(ctx, a.o.AdminDB.Direct(), sql, args.Fresh())
 	return list, db.Translate(err)
 }
 
-// pageOf is the query of a page.
-func pageOf(matching *where.Clause, limit int) string {
-	return recordColumns + matching.SQL() + fmt.Sprintf(" order by e.created_at desc, e.id desc limit %d", limit)
-}
-
 // Count returns the number of events that match f, or List's validation fault.
-func (r *Receiver) Count(ctx context.Context, f Filter) (int64, error) {
+func (a *Admin) Count(ctx context.Context, f Filter) (int64, error) {
 	if err := f.check(); err != nil {
+		return 0, err
+	}
+	if f.isNone() {
+		return 0, nil
+	}
+	if err := a.findRepeats(ctx, f); err != nil {
 		return 0, err
 	}
 	var n int64
 	matching := f.matching()
-	err := r.o.AdminDB.Direct().QueryRow(ctx, `select count(*) from webhook_events e`+matching.SQL(), matching.Args()...).Scan(&n)
+	err := a.o.AdminDB.Direct().QueryRow(ctx, `select count(*) from webhook_events e`+matching.SQL(), matching.Fresh()...).Scan(&n)
 	return n, db.Translate(err)
 }
 
 // Find returns one event, or ErrEvent.
-func (r *Receiver) Find(ctx context.Context, id uuid.UUID) (Record, error) {
-	found, err := records(ctx, r.o.AdminDB.Direct(), recordColumns+` where e.id = $2`, []any{MaxInlineBody, id})
+func (a *Admin) Find(ctx context.Context, id uuid.UUID) (Record, error) {
+	found, err := records(ctx, a.o.AdminDB.Direct(), recordColumns+` where e.id = $2`, []any{MaxInlineBody, id})
 	if err != nil {
 		return Record{}, db.Translate(err)
 	}
@@ -92,12 +104,16 @@ func records(ctx context.Context, q querier, sql string, args []any) ([]Record, 
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Record, error) {
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Record, error) {
 		var rec Record
 		err := row.Scan(&rec.ID, &rec.Provider, &rec.EventType, &rec.ExternalID, &rec.Status, &rec.HandlerError,
 			&rec.RetryCount, &rec.ProcessedAt, &rec.CreatedAt, &rec.BodySize, &rec.Emptied, &rec.Body, &rec.BodySHA256, &rec.RepeatedBodyOf)
 		return rec, err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return list, addTargets(ctx, q, list)
 }
 
 // querier is a pool or a transaction.
@@ -108,33 +124,29 @@ type querier interface {
 // check refuses text that PostgreSQL can't compare with anything.
 func (f Filter) check() error {
 	for _, given := range []struct{ field, value string }{
-		{"provider", f.Provider}, {"event_type", f.EventType}, {"external_id", f.ExternalID}, {"status", string(f.Status)},
+		{"provider", f.Provider}, {"event_type", f.EventType}, {"external_id", f.ExternalID}, {"status", string(f.Status)}, {"target", f.Target}, {"error", f.Error},
 	} {
 		if !text.Storable(given.value) {
 			return fault.Validation(map[string]string{given.field: "It holds U+0000 or is not valid UTF-8."})
 		}
 	}
+	if utf8.RuneCountInString(f.Error) > maxErrorFilter {
+		return fault.Validation(map[string]string{"error": fmt.Sprintf("It has more than %d characters.", maxErrorFilter)})
+	}
 	return nil
+}
+
+// isNone reports whether no event can match: skipped is an answer to a sender, and what was
+// never handled neither failed nor waits.
+func (f Filter) isNone() bool {
+	return f.Status == Skipped || f.Unhandled && f.Status != "" && f.Status != Processed
 }
 
 // matching is what events, called e, must meet, for a statement that has args before.
 func (f Filter) matching(args ...any) *where.Clause {
 	c := where.New(args...)
-	for _, equal := range []struct{ column, value string }{
-		{"e.provider", f.Provider},
-		{"e.event_type", f.EventType},
-		{"e.external_id", f.ExternalID},
-		{"e.status", string(f.Status)},
-	} {
-		if equal.value != "" {
-			c.Add(equal.column+" = ?", equal.value)
-		}
-	}
-	if !f.From.IsZero() {
-		c.Add("e.created_at >= ?", f.From)
-	}
-	if !f.To.IsZero() {
-		c.Add("e.created_at < ?", f.To)
+	for _, one := range f.conditions() {
+		one.on(c, "e")
 	}
 	return c
 }

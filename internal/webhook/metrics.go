@@ -13,7 +13,7 @@ import (
 // provider is "" for deliveries to unknown ones.
 type metrics struct {
 	received, duplicates, conflicts, rejected *prometheus.CounterVec
-	handled                                   *prometheus.HistogramVec
+	handled, forwarded                        *prometheus.HistogramVec
 	dropped                                   prometheus.Counter
 	bodies, waiting                           prometheus.GaugeFunc
 }
@@ -33,13 +33,18 @@ func newMetrics(to prometheus.Registerer, providers []Registration, streaks prom
 			Help:    "Time from the start of a handler to its durable outcome; outcome pending means that the handler will be tried again.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
 		}, []string{"provider", "outcome"}),
+		forwarded: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "waypost", Subsystem: "webhook", Name: "forward_seconds",
+			Help:    "Time of an attempt to forward an event to a target, to its durable outcome; outcome pending means that there will be another attempt.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30},
+		}, []string{"provider", "target", "outcome"}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "waypost", Subsystem: "webhook", Name: "rejected_log_dropped_total",
 			Help: "Refused deliveries that are counted but missing in the log, because too many came at once or the database was away.",
 		}),
 		bodies: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "waypost", Subsystem: "webhook", Name: "body_bytes", Help: "Bytes of memory that deliveries' bodies take at this moment.",
-		}, func() float64 { return float64(bodies.held.Load()) }),
+		}, func() float64 { return float64(bodies.bytes()) }),
 	}
 	m.waiting = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "waypost", Subsystem: "webhook", Name: "storing", Help: "Deliveries that wait for a transaction to be stored in.",
@@ -52,7 +57,7 @@ func newMetrics(to prometheus.Registerer, providers []Registration, streaks prom
 	if to == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.received, m.duplicates, m.conflicts, m.rejected, m.handled, m.dropped, m.bodies, m.waiting, streaks} {
+	for _, c := range []prometheus.Collector{m.received, m.duplicates, m.conflicts, m.rejected, m.handled, m.forwarded, m.dropped, m.bodies, m.waiting, streaks} {
 		if err := to.Register(c); err != nil {
 			return nil, err
 		}
@@ -64,49 +69,107 @@ func (m *metrics) handlerEnded(provider string, s Status, took time.Duration) {
 	m.handled.WithLabelValues(provider, string(s)).Observe(took.Seconds())
 }
 
-// observe counts what became of a delivery and logs it when it was refused.
-func (r *Receiver) observe(ctx context.Context, in Inbound, got Receipt, err error) {
-	if p, unknown := r.o.Registry.Provider(in.Provider); unknown == nil {
-		r.metrics.received.WithLabelValues(p.Name).Inc()
-		if err == nil && got.Status == Skipped {
-			r.metrics.duplicates.WithLabelValues(p.Name).Inc()
+// forwardEnded counts an attempt at a target, which is one of the configuration's.
+func (m *metrics) forwardEnded(provider, target string, s Status, took time.Duration) {
+	m.forwarded.WithLabelValues(provider, target, string(s)).Observe(took.Seconds())
+}
+
+// beginAtZero makes the series of targets that nothing was sent to yet.
+func (m *metrics) beginAtZero(r *Registry) {
+	for key := range r.targets {
+		for _, s := range []Status{Processed, Failed, Pending} {
+			m.forwarded.WithLabelValues(key.provider, key.name, string(s))
 		}
 	}
-	if err != nil {
-		r.Refuse(ctx, Refusal{Provider: in.Provider, Header: in.Header, Size: int64(len(in.Body)), Err: err})
+}
+
+// stateCollector reads what is the database's at each scrape: failure streaks and backlogs.
+// Its labels are the names of this instance's configuration.
+type stateCollector struct {
+	r                                     *core
+	streak, waiting, oldest               *prometheus.Desc
+	targetWaiting, targetOldest, targetUp *prometheus.Desc
+}
+
+func newStateCollector(r *core) stateCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("waypost_webhook_"+name, help, labels, nil)
 	}
-}
-
-// streakCollector reads the failure streaks at each scrape.
-type streakCollector struct {
-	r    *Receiver
-	desc *prometheus.Desc
-}
-
-func newStreakCollector(r *Receiver) streakCollector {
-	return streakCollector{r, prometheus.NewDesc("waypost_webhook_failure_streak",
-		"How many of a provider's newest handled events in a row are failing.", []string{"provider"}, nil)}
+	return stateCollector{
+		r:             r,
+		streak:        desc("failure_streak", "How many of a provider's newest handled events in a row are failing.", "provider"),
+		waiting:       desc("waiting", "Events of a provider without an outcome, counted up to 10,000.", "provider"),
+		oldest:        desc("waiting_seconds", "Age of a provider's oldest event without an outcome.", "provider"),
+		targetWaiting: desc("target_waiting", "Events that wait for a target, counted up to 10,000.", "provider", "target"),
+		targetOldest:  desc("target_waiting_seconds", "Age of the oldest event that waits for a target.", "provider", "target"),
+		targetUp:      desc("target_up", "1 for a target that events are sent to, 0 for one that is paused or whose breaker is open.", "provider", "target"),
+	}
 }
 
 // Describe implements prometheus.Collector.
-func (c streakCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
-
-// Collect implements prometheus.Collector. Without the database there is no value.
-func (c streakCollector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	streaks, err := c.r.streaks(ctx)
-	if err != nil {
-		return
-	}
-	for _, p := range c.r.o.Registry.Providers() {
-		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(streaks[p.Name].Streak), p.Name)
+func (c stateCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.streak, c.waiting, c.oldest, c.targetWaiting, c.targetOldest, c.targetUp} {
+		out <- d
 	}
 }
 
+// Collect implements prometheus.Collector. What the database doesn't answer in time has no
+// value.
+func (c stateCollector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	now := c.r.o.Now()
+	age := func(since time.Time) float64 {
+		if since.IsZero() {
+			return 0
+		}
+		return max(0, now.Sub(since).Seconds())
+	}
+	if streaks, err := c.r.streaks(ctx); err == nil {
+		for _, p := range c.r.o.Registry.Providers() {
+			gauge(c.streak, float64(streaks[p.Name].Streak), p.Name)
+		}
+	}
+	if rows, err := c.r.store.queries.MeasureWebhookBacklog(ctx, c.r.o.AdminDB.Direct(), MaxCounted, c.r.o.Registry.names); err == nil {
+		for _, row := range rows {
+			gauge(c.waiting, float64(row.Waiting), row.Provider)
+			gauge(c.oldest, age(known(row.Oldest)), row.Provider)
+		}
+	}
+	targets, err := (&Admin{c.r}).Targets(ctx)
+	if err != nil {
+		return
+	}
+	states := make(map[targetKey]TargetState, len(targets))
+	for _, t := range targets {
+		states[targetKey{t.Provider, t.Name}] = t
+	}
+	for key := range c.r.o.Registry.targets {
+		t := states[key]
+		up := 1.0
+		if t.Condition == TargetPaused || t.Condition == TargetFailing {
+			up = 0
+		}
+		var oldest time.Time
+		if t.Oldest != nil {
+			oldest = *t.Oldest
+		}
+		gauge(c.targetWaiting, float64(t.Waiting), key.provider, key.name)
+		gauge(c.targetOldest, age(oldest), key.provider, key.name)
+		gauge(c.targetUp, up, key.provider, key.name)
+	}
+}
+
+// streakRows is among how many of a provider's newest events a success is looked for, and
+// failures are counted.
+const streakRows = 2000
+
 // streaks returns the failure streaks of the providers that have one.
-func (r *Receiver) streaks(ctx context.Context) (map[string]dbsqlc.WebhookFailureStreaksRow, error) {
-	rows, err := r.store.queries.WebhookFailureStreaks(ctx, r.o.AdminDB.Direct())
+func (r *core) streaks(ctx context.Context) (map[string]dbsqlc.WebhookFailureStreaksRow, error) {
+	rows, err := r.store.queries.WebhookFailureStreaks(ctx, r.o.AdminDB.Direct(), streakRows)
 	if err != nil {
 		return nil, err
 	}

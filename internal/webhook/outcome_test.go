@@ -27,7 +27,7 @@ var allTypes = []string{typeNone, typePlain, typeTx, typeJob}
 
 // newSpoilt is a receiver whose database is behind a proxy; the fixture's own
 // connection is not.
-func newSpoilt(t *testing.T) (fixture, *dbtest.Proxy, *webhook.Receiver) {
+func newSpoilt(t *testing.T) (fixture, *dbtest.Proxy, *faces) {
 	t.Helper()
 	f, urls := newFixtureWithURL(t)
 	proxy := dbtest.NewProxy(t, urls.App)
@@ -47,7 +47,7 @@ func newSpoilt(t *testing.T) (fixture, *dbtest.Proxy, *webhook.Receiver) {
 
 // deliver sends a first delivery and, as a provider does, again what is not
 // acknowledged.
-func deliver(t *testing.T, r *webhook.Receiver, eventType, id string) (webhook.Receipt, bool) {
+func deliver(t *testing.T, r *faces, eventType, id string) (webhook.Receipt, bool) {
 	t.Helper()
 	in := signed(t, "payment", eventType, id, `{}`)
 	got, err := r.Receive(t.Context(), in)
@@ -72,7 +72,7 @@ func deliver(t *testing.T, r *webhook.Receiver, eventType, id string) (webhook.R
 
 // wantEachOnce checks, after sweep and jobs, that n events are stored, each once and
 // with its one effect.
-func (f fixture) wantEachOnce(t *testing.T, r *webhook.Receiver, n int) {
+func (f fixture) wantEachOnce(t *testing.T, r *faces, n int) {
 	t.Helper()
 	settled := within(patience, func() bool {
 		f.expireLeases(t)

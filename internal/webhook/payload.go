@@ -35,7 +35,11 @@ func checkBody(body []byte) error {
 // extract judges the body and finds the event's type and external id. It returns
 // a *FieldError, or what the provider's extractor returns.
 func extract(p Registration, body []byte, h http.Header) (string, string, error) {
-	if err := checkBody(body); err != nil {
+	check := checkBody
+	if takesForms(p.Extractor) {
+		check = checkForm
+	}
+	if err := check(body); err != nil {
 		return "", "", err
 	}
 	eventType, externalID, err := p.Extractor.Extract(body, h)

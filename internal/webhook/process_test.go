@@ -32,6 +32,7 @@ import (
 const (
 	envDatabase = "WEBHOOK_TEST_DATABASE"
 	envTarget   = "WEBHOOK_TEST_TARGET"
+	envTargets  = "WEBHOOK_TEST_TARGETS" // of kindMany, as name=url, with commas
 	envWithout  = "WEBHOOK_TEST_WITHOUT_HANDLERS"
 	envBoundary = "WEBHOOK_TEST_KILL_AT"    // a Boundary
 	envCount    = "WEBHOOK_TEST_KILL_COUNT" // at which arrival there
@@ -77,6 +78,7 @@ func runProcess(url string) error {
 	if err := runner.Start(ctx); err != nil {
 		return err
 	}
+	r.Start()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func runProcess(url string) error {
 }
 
 // deliveries is the receiver over HTTP, without what is the API's.
-func deliveries(r *webhook.Receiver) http.Handler {
+func deliveries(r *faces) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, err := io.ReadAll(q.Body)
 		if err != nil {
@@ -127,13 +129,14 @@ const (
 	kindFlaky   = "flaky"   // fails every fifth time, with retries; its effect in a transaction
 	kindForward = "forward" // posted to the target
 	kindFailing = "failing" // always fails, after having had an effect that is undone
+	kindMany    = "many"    // posted to each of several targets
 )
 
 func kinds() []string {
 	return []string{kindTx, kindPlain, kindNone, kindFlaky, kindForward, kindFailing}
 }
 
-func processReceiver(d *db.DB) (*webhook.Receiver, error) {
+func processReceiver(d *db.DB) (*faces, error) {
 	lookup := func(name string) string {
 		return map[string]string{"PAYMENT_WEBHOOK_SECRET": paymentSecret, "FORWARD_SECRET": forwardSecret}[name]
 	}
@@ -157,6 +160,13 @@ func processReceiver(d *db.DB) (*webhook.Receiver, error) {
 		}},
 		forward,
 	}
+	if list := os.Getenv(envTargets); list != "" {
+		many, err := manyTargets(list, webhook.ForwardOptions{LookupSecret: lookup, Retry: webhook.Retry{Attempts: 50, Backoff: soon}})
+		if err != nil {
+			return nil, err
+		}
+		bindings = append(bindings, many)
+	}
 	if os.Getenv(envWithout) != "" {
 		bindings = nil
 	}
@@ -168,10 +178,20 @@ func processReceiver(d *db.DB) (*webhook.Receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return webhook.NewReceiver(webhook.Options{
+	return newFaces(webhook.Options{
 		DB: d, Registry: registry, Logger: discard, LookupSecret: lookup, Jobs: q,
 		Budget: 2 * time.Second, AnswerAfter: time.Second, Lease: 3 * time.Second, Interrupt: killer(),
 	})
+}
+
+// manyTargets binds kindMany to each of a list of name=url.
+func manyTargets(list string, o webhook.ForwardOptions) (webhook.Binding, error) {
+	var targets []webhook.ForwardTarget
+	for one := range strings.SplitSeq(list, ",") {
+		name, url, _ := strings.Cut(one, "=")
+		targets = append(targets, webhook.ForwardTarget{Provider: "payment", EventType: kindMany, Name: name, URL: url, SecretEnv: "FORWARD_SECRET", Timeout: 2 * time.Second})
+	}
+	return webhook.ForwardAll(targets, o)
 }
 
 // killer ends the process as kill -9 does, at the boundary that it was given.
@@ -189,7 +209,7 @@ func killer() func(webhook.Boundary, uuid.UUID) error {
 }
 
 // processJobs works the receiver's jobs.
-func processJobs(d *db.DB, r *webhook.Receiver) (*jobs.Runner, error) {
+func processJobs(d *db.DB, r *faces) (*jobs.Runner, error) {
 	return jobs.New(jobs.Options{
 		DB: d, Logger: discard,
 		Periodic: []jobs.Periodic{

@@ -17,6 +17,7 @@ type ProviderState struct {
 	// predecessor are set.
 	SecretEnv                    string
 	SecretSet, PreviousSecretSet bool
+	Preset                       string // "" for none
 	Verifier, Extractor          string // as the configuration file names them, or "function"
 	BodyLimit                    int64  // bytes
 	EventTypes                   []string
@@ -28,48 +29,41 @@ type ProviderState struct {
 
 // ProviderStates returns up to limit registered providers by name, from behind the
 // name after.
-func (r *Receiver) ProviderStates(ctx context.Context, after string, limit int) ([]ProviderState, error) {
+func (a *Admin) ProviderStates(ctx context.Context, after string, limit int) ([]ProviderState, error) {
 	var states []ProviderState
 	var names []string
-	byName := slices.SortedFunc(slices.Values(r.o.Registry.Providers()), func(a, b Registration) int { return strings.Compare(a.Name, b.Name) })
+	byName := slices.SortedFunc(slices.Values(a.o.Registry.Providers()), func(a, b Registration) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range byName {
 		if p.Name <= after || len(states) == limit {
 			continue
 		}
-		set := func(variable string) bool { return strings.TrimSpace(r.o.LookupSecret(variable)) != "" }
+		set := func(variable string) bool { return strings.TrimSpace(a.o.LookupSecret(variable)) != "" }
 		names = append(names, p.Name)
 		states = append(states, ProviderState{
 			Name: p.Name, SecretEnv: p.SecretEnv, SecretSet: set(p.SecretEnv), PreviousSecretSet: set(p.SecretEnv + "_PREVIOUS"),
-			Verifier: verifierName(p.Verifier), Extractor: extractorName(p.Extractor), BodyLimit: p.BodyLimit,
-			EventTypes: r.o.Registry.eventTypes(p.Name),
+			Preset: p.Preset, Verifier: verifierName(p.Verifier), Extractor: extractorName(p.Extractor), BodyLimit: p.BodyLimit,
+			EventTypes: a.o.Registry.eventTypes(p.Name),
 		})
 	}
-	counts, err := r.store.queries.CountWebhooksByStatus(ctx, r.o.AdminDB.Direct(), names)
+	counts, err := a.totals.count(ctx, a.store.queries, a.o.AdminDB, names, a.o.Now())
 	if err != nil {
-		return nil, db.Translate(err)
+		return nil, err
 	}
-	streaks, err := r.streaks(ctx)
+	streaks, err := a.streaks(ctx)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
 	for i := range states {
 		s := &states[i]
 		s.FailureStreak = streaks[s.Name].Streak
-		for _, c := range counts {
-			if c.Provider != s.Name {
-				continue
-			}
-			s.Pending, s.Failed, s.Processed = c.Pending, c.Failed, c.Total-c.Pending-c.Failed
-			if c.Total > 0 {
-				s.LastDelivery = &c.LastDelivery
-			}
-		}
+		c := counts[s.Name]
+		s.Pending, s.Failed, s.Processed, s.LastDelivery = c.pending, c.failed, c.processed, c.last
 	}
 	return states, nil
 }
 
 // CountProviders returns the number of registered providers.
-func (r *Receiver) CountProviders() int64 { return int64(len(r.o.Registry.providers)) }
+func (a *Admin) CountProviders() int64 { return int64(len(a.o.Registry.providers)) }
 
 // eventTypes lists the types with a handler, "" for the catch-all.
 func (r *Registry) eventTypes(provider string) []string {
@@ -83,12 +77,22 @@ func (r *Registry) eventTypes(provider string) []string {
 	return types
 }
 
+// Names returns what the configuration file calls the verifier and the extractor, or
+// "function".
+func (r Registration) Names() (verifier, extractor string) {
+	return verifierName(r.Verifier), extractorName(r.Extractor)
+}
+
 func verifierName(v Verifier) string {
 	switch v := v.(type) {
 	case signature.Timestamped:
 		return "timestamped-hmac"
 	case signature.Standard:
 		return "standard-webhooks"
+	case signature.Scheme:
+		return "hmac"
+	case signature.Token:
+		return "token"
 	case signature.HMAC:
 		if v.Prefix == "" {
 			return "hmac"
@@ -107,7 +111,15 @@ func extractorName(e Extractor) string {
 	case StandardFields{}:
 		return "standard-webhooks"
 	}
-	switch e.(type) {
+	switch e := e.(type) {
+	case Fields:
+		switch {
+		case e.Form:
+			return "form"
+		case e.TypeField+e.IDField == "":
+			return "headers"
+		}
+		return "json"
 	case BodyFields:
 		return "json"
 	case HeaderFields:

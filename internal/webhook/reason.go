@@ -23,6 +23,7 @@ const (
 	ReasonTooNew     Reason = "signature_too_new"
 	ReasonMismatch   Reason = "signature_mismatch"
 	ReasonVerifier   Reason = "verifier_refused" // a verifier that is a function
+	ReasonChallenge  Reason = "challenge_refused"
 	ReasonTooLarge   Reason = "body_too_large"
 	ReasonSlow       Reason = "body_too_slow"
 	ReasonIncomplete Reason = "body_incomplete"
@@ -38,8 +39,17 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		ReasonProvider, ReasonNoSecret, ReasonBadSecret, ReasonMissing, ReasonRepeated, ReasonMalformed, ReasonTooOld, ReasonTooNew, ReasonMismatch,
-		ReasonVerifier, ReasonTooLarge, ReasonSlow, ReasonIncomplete, ReasonBody, ReasonField, ReasonExtractor,
+		ReasonVerifier, ReasonChallenge, ReasonTooLarge, ReasonSlow, ReasonIncomplete, ReasonBody, ReasonField, ReasonExtractor,
 	}
+}
+
+// ofSignature reports whether a delivery that was refused for r was answered 401.
+func (r Reason) ofSignature() bool {
+	switch r {
+	case ReasonNoSecret, ReasonBadSecret, ReasonMissing, ReasonRepeated, ReasonMalformed, ReasonTooOld, ReasonTooNew, ReasonMismatch, ReasonVerifier:
+		return true
+	}
+	return false
 }
 
 // ErrIncomplete marks the cause of a body that ended before its announced length.
@@ -50,6 +60,7 @@ var reasons = []struct {
 	reason Reason
 }{
 	{ErrProvider, ReasonProvider},
+	{ErrChallenge, ReasonChallenge},
 	{signature.ErrNoSecret, ReasonNoSecret},
 	{signature.ErrBadSecret, ReasonBadSecret},
 	{signature.ErrMissing, ReasonMissing},

@@ -1,228 +1,82 @@
 package webhook
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/groupcommit"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
-// Boundary is a point between two steps in the processing of a delivery.
-type Boundary string
+// Receiver takes deliveries in. It is safe for concurrent use, and for several
+// instances on one database.
+type Receiver struct{ *core }
 
-// The boundaries, in the order in which a delivery passes them.
-const (
-	AfterVerify  Boundary = "verified"
-	AfterExtract Boundary = "extracted"
-	AfterStore   Boundary = "stored"          // durable, the handler not started
-	AfterClaim   Boundary = "claimed"         // taken by a sweep, a job or a replay, the handler not started
-	AfterHandler Boundary = "handled"         // returned; its effects and its outcome are not committed
-	BeforeCommit Boundary = "outcome written" // in the handler's transaction
-	AfterOutcome Boundary = "outcome durable" // the sender not answered
-)
-
-// Options configure a Receiver.
-type Options struct {
-	DB       *db.DB    // mandatory
-	Registry *Registry // mandatory
-	// AdminDB serves administrators: lists, details, the start of bulk replays; default
-	// DB. Their queries may be slow, and must not delay deliveries.
-	AdminDB *db.DB
-	Logger  *slog.Logger // mandatory
-	// LookupSecret returns an environment variable at the moment of a request, ""
-	// when it is unset. Mandatory.
-	LookupSecret func(name string) string
-	// Jobs takes the attempts that background jobs make. Mandatory.
-	Jobs JobQueue
-
-	// Budget is the time that a handler may take; default 10 s.
-	Budget time.Duration
-	// AnswerAfter is the time after which a sender is answered even if the handler still
-	// runs; default 8 s.
-	AnswerAfter time.Duration
-	// StoreTimeout bounds the wait for the database to store a delivery or an
-	// outcome; default 5 s.
-	StoreTimeout time.Duration
-	// MaxQueueWait refuses deliveries while an earlier one has waited for longer to
-	// be stored; default 1 s.
-	MaxQueueWait time.Duration
-	// Lease is how long an event that is being handled is nobody else's. It must
-	// exceed Budget; default Budget + 10 s.
-	Lease time.Duration
-	// BodyMemory bounds the bytes of bodies that are in memory at any moment, of all
-	// deliveries that are being read, stored or handled; more are refused. Default
-	// 64 MiB, or twice the largest body limit.
-	BodyMemory int64
-	// MaxTransactions bounds the transactions that are open for handlers, so that
-	// the pool is never theirs alone; default half the pool's connections.
-	MaxTransactions int
-	// Retention is how long bodies are kept; 0 is for ever.
-	Retention time.Duration
-	// RejectedKeep is how many refused deliveries the log keeps for each provider,
-	// and for all unknown ones together; default 1,000. RejectedAge is how long it
-	// keeps them; default 30 days.
-	RejectedKeep int
-	RejectedAge  time.Duration
-	// Metrics takes the receiver's metrics; nil for none.
-	Metrics prometheus.Registerer
-	// Now is the clock; default time.Now.
-	Now func() time.Time
-	// NewID makes an event's UUIDv7; default uuid.NewV7.
-	NewID func() (uuid.UUID, error)
-	// Interrupt, when set, is called at every boundary; with an error the work stops
-	// there as if the process had died, with nothing undone and nothing recorded.
-	// For tests.
-	Interrupt func(Boundary, uuid.UUID) error
-}
-
-func (o Options) validate() error {
+// Receive reads, verifies, stores and dispatches a delivery. The receipt says that it is
+// durable. Without one it returns ErrProvider, ErrTooLarge, ErrSlow, ErrSignature,
+// ErrPayload with details, or ErrStorage, and the refusal is counted and logged. Once the
+// body has been read, the end of ctx stops nothing: a sender that hangs up has delivered all
+// the same.
+func (r *Receiver) Receive(ctx context.Context, a Arrival) (Receipt, error) {
+	p, err := r.o.Registry.Provider(a.Provider)
+	if err != nil {
+		r.refuse(ctx, p, a, a.Length, err)
+		return Receipt{}, err
+	}
+	b, err := r.admit(ctx, p, a)
+	if err != nil {
+		r.refuse(ctx, p, a, a.Length, err)
+		return Receipt{}, err
+	}
+	defer b.release()
+	if err := b.read(a.Body); err != nil {
+		r.refuse(ctx, p, a, a.Length, err)
+		return Receipt{}, err
+	}
+	r.metrics.received.WithLabelValues(p.Name).Inc()
+	got, err := r.accept(ctx, p, a.Header, b)
 	switch {
-	case o.DB == nil:
-		return errors.New("webhook: no database")
-	case o.Registry == nil:
-		return errors.New("webhook: no registry")
-	case o.Logger == nil:
-		return errors.New("webhook: no logger")
-	case o.LookupSecret == nil:
-		return errors.New("webhook: no way to look up secrets")
-	case o.Jobs == nil:
-		return errors.New("webhook: no queue for jobs")
-	case o.Retention < 0:
-		return errors.New("webhook: a negative retention")
-	case o.BodyMemory < 0:
-		return errors.New("webhook: a negative memory for bodies")
-	case o.Lease <= o.Budget:
-		return errors.New("webhook: a lease must exceed the handlers' time budget")
+	case err != nil:
+		r.refuse(ctx, p, a, int64(len(b.bytes)), err)
+	case got.Status == Skipped:
+		r.metrics.duplicates.WithLabelValues(p.Name).Inc()
 	}
-	return o.Registry.checkMemory(o.BodyMemory)
-}
-
-func (o Options) withDefaults() Options {
-	o.Budget = cmp.Or(max(o.Budget, 0), 10*time.Second)
-	o.AnswerAfter = cmp.Or(max(o.AnswerAfter, 0), 8*time.Second)
-	o.StoreTimeout = cmp.Or(max(o.StoreTimeout, 0), 5*time.Second)
-	o.MaxQueueWait = cmp.Or(max(o.MaxQueueWait, 0), time.Second)
-	o.Lease = cmp.Or(max(o.Lease, 0), o.Budget+10*time.Second)
-	if o.BodyMemory == 0 && o.Registry != nil {
-		o.BodyMemory = o.Registry.defaultMemory()
-	}
-	if o.AdminDB == nil {
-		o.AdminDB = o.DB
-	}
-	if o.MaxTransactions <= 0 && o.DB != nil {
-		o.MaxTransactions = max(1, o.DB.MaxConns()/2)
-	}
-	o.RejectedAge = cmp.Or(max(o.RejectedAge, 0), 30*24*time.Hour)
-	o.RejectedKeep = cmp.Or(max(o.RejectedKeep, 0), 1000)
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.NewID == nil {
-		o.NewID = uuid.NewV7
-	}
-	if o.Interrupt == nil {
-		o.Interrupt = func(Boundary, uuid.UUID) error { return nil }
-	}
-	return o
-}
-
-// batchGap is the least time between two transactions of few deliveries or outcomes.
-const batchGap = 3 * time.Millisecond
-
-// Receiver takes deliveries in and has them handled. It is safe for concurrent
-// use, and for several instances on one database.
-type Receiver struct {
-	o        Options
-	store    store
-	arrivals *groupcommit.Group[row, arrival]
-	forwards *groupcommit.Group[row, arrival] // arrivals that are left to jobs
-	outcomes *groupcommit.Group[outcome, bool]
-	rejected *rejectedLog
-	metrics  *metrics
-	memory   *bodyMemory
-	watch    watch
-	// transactions holds one entry for each that is open for a handler.
-	transactions chan struct{}
-
-	mu      sync.RWMutex // makes closed and the start of work one decision
-	closed  bool
-	working sync.WaitGroup
-}
-
-// NewReceiver starts a receiver. Close ends it.
-func NewReceiver(o Options) (*Receiver, error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	r := &Receiver{o: o, transactions: make(chan struct{}, o.MaxTransactions), memory: newBodyMemory(o.BodyMemory),
-		store: store{db: o.DB, jobs: o.Jobs, registry: o.Registry, bound: o.Registry.bound(), lease: o.Lease, now: o.Now, newLease: uuid.NewRandom}}
-	var err error
-	if r.metrics, err = newMetrics(o.Metrics, o.Registry.Providers(), newStreakCollector(r), r.memory, func() float64 { return float64(r.arrivals.Waiting() + r.forwards.Waiting()) }); err != nil {
-		return nil, fmt.Errorf("webhook: metrics: %w", err)
-	}
-	r.rejected = newRejectedLog(o, func(n int) { r.metrics.dropped.Add(float64(n)) })
-	arrivals := groupcommit.Options[row]{Size: row.size, Gap: batchGap, FlushTimeout: o.StoreTimeout, MaxWait: o.MaxQueueWait}
-	r.arrivals = groupcommit.New(arrivals, r.store.insert)
-	r.forwards = groupcommit.New(arrivals, r.store.insertForJobs)
-	r.outcomes = groupcommit.New(groupcommit.Options[outcome]{Gap: batchGap, FlushTimeout: o.StoreTimeout}, r.store.record)
-	return r, nil
-}
-
-// Receive verifies, stores and dispatches a delivery. The receipt says that it is
-// durable. Without one it returns ErrProvider, ErrSignature, ErrPayload with
-// details, or ErrStorage. The end of ctx stops nothing: a sender that hangs up has
-// delivered all the same.
-func (r *Receiver) Receive(ctx context.Context, in Inbound) (Receipt, error) {
-	h := hold{in.Release}
-	defer h.end()
-	got, err := r.receive(ctx, in, &h)
-	r.observe(ctx, in, got, err)
 	return got, err
 }
 
-// receive leaves h to the handler, where it starts one.
-func (r *Receiver) receive(ctx context.Context, in Inbound, h *hold) (Receipt, error) {
+// accept takes a delivery whose body has been read.
+func (r *Receiver) accept(ctx context.Context, p Registration, h http.Header, b *body) (Receipt, error) {
 	if !r.enter() {
 		return Receipt{}, ErrStorage.Because(groupcommit.ErrClosed)
 	}
 	defer r.working.Done()
 	ctx = context.WithoutCancel(ctx)
 
-	p, err := r.o.Registry.Provider(in.Provider)
-	if err != nil {
-		return Receipt{}, err
-	}
 	now := r.o.Now()
-	if err := r.verify(p, in, now); err != nil {
+	if err := r.verify(p, h, b.bytes, now); err != nil {
 		r.o.Logger.WarnContext(ctx, "webhook refused", "provider", p.Name, "reason", err)
 		return Receipt{}, ErrSignature.Because(err)
 	}
-	event, err := r.read(p, in, now)
+	if value := p.Challenge.asked(b.bytes); value != "" {
+		r.o.Logger.InfoContext(ctx, "webhook challenge answered", "provider", p.Name)
+		return Receipt{Challenge: value}, nil
+	}
+	event, err := r.extract(p, h, b.bytes, now)
 	if err != nil {
 		return Receipt{}, err
 	}
 	binding, bound := r.o.Registry.binding(event.Provider, event.Type)
 	principal := identity.FromContext(ctx)
 	principal.Kind, principal.ID = identity.KindProvider, p.Name
-	stored, err := r.persist(ctx, principal, event, bound, binding.ByJob)
+	stored, err := r.persist(ctx, principal, event, h, binding, bound)
 	if err != nil {
 		if !errors.Is(err, groupcommit.ErrFull) {
 			r.o.Logger.ErrorContext(ctx, "webhook not stored", "provider", p.Name, "error", err)
@@ -241,8 +95,9 @@ func (r *Receiver) receive(ctx context.Context, in Inbound, h *hold) (Receipt, e
 		r.reportConflict(ctx, p, stored)
 	case bound && binding.ByJob:
 		receipt.Status = Pending
+		r.sending.wake(binding.targetKeys())
 	case bound:
-		receipt.Status = r.dispatch(ctx, principal, claim{event: event, lease: stored.lease, tries: 1, release: h.take()})
+		receipt.Status = r.dispatch(ctx, principal, claim{event: event, lease: stored.lease, tries: 1, body: b})
 	}
 	if err := r.interrupt(AfterOutcome, event.ID); err != nil {
 		return Receipt{}, err
@@ -269,41 +124,30 @@ func (r *Receiver) Close(ctx context.Context) error {
 		r.working.Wait()
 		close(idle)
 	}()
-	var err error
+	err := r.sending.stop(ctx)
 	select {
 	case <-idle:
 	case <-ctx.Done():
-		err = fmt.Errorf("webhook: handlers still running: %w", ctx.Err())
+		err = errors.Join(err, fmt.Errorf("webhook: handlers still running: %w", ctx.Err()))
 	}
-	return errors.Join(err, r.arrivals.Close(ctx), r.forwards.Close(ctx), r.outcomes.Close(ctx), r.rejected.close(ctx))
-}
-
-// enter counts a piece of work in, unless the receiver is closing.
-func (r *Receiver) enter() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if r.closed {
-		return false
-	}
-	r.working.Add(1)
-	return true
+	return errors.Join(err, r.arrivals.Close(ctx), r.forJobs.Close(ctx), r.forwards.Close(ctx), r.outcomes.Close(ctx), r.rejected.close(ctx))
 }
 
 // verify tries the provider's secret and the one it replaced.
-func (r *Receiver) verify(p Registration, in Inbound, now time.Time) error {
+func (r *Receiver) verify(p Registration, h http.Header, body []byte, now time.Time) error {
 	secret := r.o.LookupSecret(p.SecretEnv)
 	if strings.TrimSpace(secret) == "" {
 		return signature.ErrNoSecret
 	}
-	err := p.Verifier.Verify([]byte(secret), in.Body, in.Header, now)
+	err := p.Verifier.Verify([]byte(secret), body, h, now)
 	if previous := r.o.LookupSecret(p.SecretEnv + "_PREVIOUS"); err != nil && strings.TrimSpace(previous) != "" {
-		return p.Verifier.Verify([]byte(previous), in.Body, in.Header, now)
+		return p.Verifier.Verify([]byte(previous), body, h, now)
 	}
 	return err
 }
 
-// read makes the delivery an event. It returns ErrPayload with details.
-func (r *Receiver) read(p Registration, in Inbound, now time.Time) (Event, error) {
+// extract makes the delivery an event. It returns ErrPayload with details.
+func (r *Receiver) extract(p Registration, h http.Header, body []byte, now time.Time) (Event, error) {
 	id, err := r.o.NewID()
 	if err != nil {
 		return Event{}, fmt.Errorf("webhook: new id: %w", err)
@@ -311,8 +155,8 @@ func (r *Receiver) read(p Registration, in Inbound, now time.Time) (Event, error
 	if err := r.interrupt(AfterVerify, id); err != nil {
 		return Event{}, err
 	}
-	e := Event{ID: id, Provider: p.Name, Body: in.Body, Header: redact(in.Header, p.Verifier.Headers()), CreatedAt: now.UTC().Truncate(time.Microsecond)}
-	e.Type, e.ExternalID, err = extract(p, in.Body, in.Header)
+	e := Event{ID: id, Provider: p.Name, Body: body, Header: redact(h, p.Verifier.Headers()), CreatedAt: now.UTC().Truncate(time.Microsecond)}
+	e.Type, e.ExternalID, err = extract(p, body, h)
 	if err != nil {
 		details := map[string]string{"body": "Its event type and id cannot be extracted."}
 		if f, ok := errors.AsType[*FieldError](err); ok {
@@ -324,35 +168,32 @@ func (r *Receiver) read(p Registration, in Inbound, now time.Time) (Event, error
 }
 
 // persist makes the event durable: as processed when there is no handler, as
-// pending under a lease when one will run, and as pending with its first job when
-// that is a job's work. Jobs take a transaction of several statements, so they
-// hold up nobody else's.
-func (r *Receiver) persist(ctx context.Context, by identity.Principal, e Event, bound, byJob bool) (arrival, error) {
+// pending under a lease when one will run, as pending with a forward to each target
+// where it goes to targets, and as pending with its first job when that is a job's work.
+// Jobs take a transaction of several statements, so they hold up nobody else's.
+func (r *Receiver) persist(ctx context.Context, by identity.Principal, e Event, own http.Header, b Binding, bound bool) (arrival, error) {
 	headers, err := json.Marshal(e.Header)
 	if err != nil {
 		return arrival{}, fmt.Errorf("webhook: headers: %w", err)
 	}
+	var sealed []byte
+	if b.PassHeaders {
+		if sealed, err = r.sealHeaders(e.ID, own); err != nil {
+			return arrival{}, err
+		}
+	}
 	group := r.arrivals
-	if byJob {
+	switch {
+	case b.forwards():
 		group = r.forwards
+	case b.ByJob:
+		group = r.forJobs
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.StoreTimeout)
 	defer cancel()
-	stored, err := group.Submit(ctx, row{event: e, headers: string(headers), sha256: sha256.Sum256(e.Body), dispatch: bound, by: by, trace: queue.TraceOf(ctx)})
+	stored, err := group.Submit(ctx, row{event: e, headers: string(headers), sealed: sealed, sha256: sha256.Sum256(e.Body), dispatch: bound, targets: b.targets, by: by, trace: queue.TraceOf(ctx)})
 	if err != nil {
 		return arrival{}, err
 	}
 	return stored, stored.err
-}
-
-// redact copies the headers without the values that could be used again.
-func redact(h http.Header, secret []string) http.Header {
-	out := h.Clone()
-	for _, name := range slices.Concat(secret, []string{"Authorization", "Proxy-Authorization", "Cookie"}) {
-		name = http.CanonicalHeaderKey(name)
-		for i := range out[name] {
-			out[name][i] = redacted
-		}
-	}
-	return out
 }

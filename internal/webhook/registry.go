@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/waypost/waypost/internal/webhook/signature"
 )
 
 // Verifier proves that a delivery comes from its provider. Package signature has
@@ -27,7 +29,8 @@ type Verifier interface {
 }
 
 // Extractor finds a delivery's event type and the provider's own event id. Each is ""
-// when the delivery has none. The body is well-formed JSON. An error that the sender
+// when the delivery has none. The body is well-formed JSON, or a form for Fields with
+// Form. An error that the sender
 // may see is a *FieldError.
 type Extractor interface {
 	Extract(body []byte, h http.Header) (eventType, externalID string, err error)
@@ -51,6 +54,11 @@ type Registration struct {
 	SecretEnv string
 	Verifier  Verifier
 	Extractor Extractor
+	// Challenge says how the provider asks whether the address takes its events; the zero
+	// value is for those that don't.
+	Challenge Challenge
+	// Preset names the preset that the registration was made of, "" for none.
+	Preset string
 	// BodyLimit is the size in bytes of the largest body that is accepted, at most
 	// 64 MiB; 0 means 1 MiB.
 	BodyLimit int64
@@ -95,7 +103,24 @@ type Binding struct {
 	// ByJob makes background jobs run the handler: a delivery is answered as pending as
 	// soon as it is stored.
 	ByJob bool
+	// PassHeaders keeps the delivery's own headers, signature included, encrypted beside
+	// the event until it is settled: its handler passes them on.
+	PassHeaders bool
+
+	targets []*poster // in the place of a handler
 }
+
+// targetKeys names the targets.
+func (b Binding) targetKeys() []targetKey {
+	keys := make([]targetKey, len(b.targets))
+	for i, p := range b.targets {
+		keys[i] = targetKey{b.Provider, p.target.Name}
+	}
+	return keys
+}
+
+// forwards reports whether the events go to targets rather than to a handler.
+func (b Binding) forwards() bool { return len(b.targets) > 0 }
 
 // Handle makes a binding.
 func Handle(provider, eventType string, h Handler) Binding {
@@ -107,6 +132,14 @@ type Registry struct {
 	providers map[string]Registration
 	names     []string // of the providers, in the order of registration
 	handlers  map[bindingKey]Binding
+	targets   map[targetKey]*poster
+}
+
+// targetKey names a target.
+type targetKey struct{ provider, name string }
+
+func (k targetKey) compare(l targetKey) int {
+	return cmp.Or(cmp.Compare(k.provider, l.provider), cmp.Compare(k.name, l.name))
 }
 
 type bindingKey struct{ provider, eventType string }
@@ -118,7 +151,7 @@ var (
 
 // NewRegistry checks every entry. Its error names each faulty entry.
 func NewRegistry(providers []Registration, bindings ...Binding) (*Registry, error) {
-	r := &Registry{providers: make(map[string]Registration, len(providers)), handlers: make(map[bindingKey]Binding, len(bindings))}
+	r := &Registry{providers: make(map[string]Registration, len(providers)), handlers: make(map[bindingKey]Binding, len(bindings)), targets: map[targetKey]*poster{}}
 	var errs []error
 	for _, p := range providers {
 		if p.BodyLimit == 0 {
@@ -132,7 +165,7 @@ func NewRegistry(providers []Registration, bindings ...Binding) (*Registry, erro
 		r.names = append(r.names, p.Name)
 	}
 	for _, b := range bindings {
-		if err := r.checkBinding(b); err != nil {
+		if err := cmp.Or(r.checkBinding(b), r.addTargets(b)); err != nil {
 			errs = append(errs, fmt.Errorf("webhook: handler of provider %q, event type %q: %w", b.Provider, b.EventType, err))
 			continue
 		}
@@ -165,7 +198,7 @@ func (r *Registry) checkProvider(p Registration) error {
 	case p.BodyLimit < 0 || p.BodyLimit > maxBodyLimit:
 		return fmt.Errorf("a body limit is 1 to %d bytes", maxBodyLimit)
 	}
-	return errors.Join(validate(p.Verifier), validate(p.Extractor), p.About.check(p))
+	return errors.Join(validate(p.Verifier), validate(p.Extractor), p.Challenge.Validate(), p.About.check(p))
 }
 
 // validate asks a verifier or an extractor that can tell whether it is complete.
@@ -184,12 +217,28 @@ func (r *Registry) checkBinding(b Binding) error {
 		return errors.New("no such provider is registered")
 	case taken:
 		return errors.New("bound twice")
-	case b.Handler == nil:
+	case b.Handler == nil && !b.forwards():
 		return errors.New("no handler")
 	case utf8.RuneCountInString(b.EventType) > maxEventType:
 		return fmt.Errorf("an event type has at most %d characters", maxEventType)
 	}
 	return b.Retry.check()
+}
+
+// addTargets makes the targets of b known by their names. With a token for a signature,
+// what passes the provider's headers on would pass on the provider's secret.
+func (r *Registry) addTargets(b Binding) error {
+	for _, p := range b.targets {
+		key := targetKey{b.Provider, p.target.Name}
+		if _, taken := r.targets[key]; taken {
+			return fmt.Errorf("two targets of the provider have the name %q", p.target.Name)
+		}
+		if _, token := r.providers[b.Provider].Verifier.(signature.Token); token && p.target.PassHeaders {
+			return errors.New("forward: pass_headers would hand the provider's token on; leave it out")
+		}
+		r.targets[key] = p
+	}
+	return nil
 }
 
 // Provider returns the registration of that name, or ErrProvider.
@@ -217,6 +266,28 @@ func (r *Registry) binding(provider, eventType string) (Binding, bool) {
 		b, ok = r.handlers[bindingKey{provider, ""}]
 	}
 	return b, ok
+}
+
+// paths reports which ways a provider's deliveries may go: into jobs, or to be handled, or
+// only stored, at once.
+func (r *Registry) paths(provider string) (byJob, direct bool) {
+	rest := r.handlers[bindingKey{provider, ""}]
+	for key, b := range r.handlers {
+		if key.provider == provider {
+			byJob, direct = byJob || b.ByJob, direct || !b.ByJob
+		}
+	}
+	return byJob, direct || !rest.ByJob
+}
+
+// passesHeaders reports whether any binding does.
+func (r *Registry) passesHeaders() bool {
+	for _, b := range r.handlers {
+		if b.PassHeaders {
+			return true
+		}
+	}
+	return false
 }
 
 // bound lists bindings as queries take them: side by side, sorted.

@@ -65,7 +65,7 @@ func TestEveryFaultyEntryIsNamed(t *testing.T) {
 
 func TestAReceiverSaysWhatItLacks(t *testing.T) {
 	t.Parallel()
-	if _, err := webhook.NewReceiver(webhook.Options{}); err == nil {
+	if _, err := newFaces(webhook.Options{}); err == nil {
 		t.Error("a receiver without a database starts")
 	}
 }

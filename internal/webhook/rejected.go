@@ -7,9 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,14 +18,6 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/identity"
 )
-
-// Refusal is a delivery that was refused before Receive saw it.
-type Refusal struct {
-	Provider string // as the sender spelled it
-	Header   http.Header
-	Size     int64 // bytes, as announced; -1 when unknown
-	Err      error // what the sender is answered
-}
 
 // Rejected is an entry of the log of refused deliveries.
 type Rejected struct {
@@ -190,22 +180,22 @@ func rejectedParams(batch []Rejected) dbsqlc.InsertRejectedWebhooksParams {
 	return p
 }
 
-// Refuse counts and logs a delivery that was refused before Receive saw it. It
-// never waits.
-func (r *Receiver) Refuse(ctx context.Context, f Refusal) {
-	reason := reasonOf(f.Err)
+// refuse counts and logs a delivery that is answered with err; size is its body's in bytes,
+// as far as it is known. The registration is zero for an unknown provider. It never waits.
+func (r *Receiver) refuse(ctx context.Context, p Registration, a Arrival, size int64, err error) {
+	reason := reasonOf(err)
 	if reason == "" || !r.enter() {
 		return
 	}
 	defer r.working.Done()
-	var secret []string
-	label := "" // one for all unknown providers: they are the senders' to invent
-	if p, err := r.o.Registry.Provider(f.Provider); err == nil {
-		secret, label = p.Verifier.Headers(), p.Name
-	}
-	r.metrics.rejected.WithLabelValues(label, string(reason)).Inc()
+	// One label for all unknown providers: they are the senders' to invent.
+	r.metrics.rejected.WithLabelValues(p.Name, string(reason)).Inc()
 	if reason == ReasonUnavailable || reason == ReasonCrowded {
 		return
+	}
+	var secret []string
+	if p.Verifier != nil {
+		secret = p.Verifier.Headers()
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -213,16 +203,13 @@ func (r *Receiver) Refuse(ctx context.Context, f Refusal) {
 		return
 	}
 	r.rejected.add(Rejected{
-		ID: id, Provider: clean(f.Provider, 50), Reason: reason, Address: identity.FromContext(ctx).Address,
-		Header: brief(f.Header, secret), Size: max(f.Size, -1), At: r.o.Now().UTC().Truncate(time.Microsecond),
+		ID: id, Provider: clean(a.Provider, 50), Reason: reason, Address: identity.FromContext(ctx).Address,
+		Header: brief(a.Header, secret), Size: max(size, -1), At: r.o.Now().UTC().Truncate(time.Microsecond),
 	})
 }
 
 // TrimRejected deletes entries of the log that are too old and returns how many.
-func (r *Receiver) TrimRejected(ctx context.Context) (int, error) { return r.rejected.trimByAge(ctx) }
-
-// redacted stands for a value that could be used again.
-const redacted = "[redacted]"
+func (w *Worker) TrimRejected(ctx context.Context) (int, error) { return w.rejected.trimByAge(ctx) }
 
 // Bounds of an entry's headers: names, values of each, characters of a value.
 const (
@@ -230,10 +217,6 @@ const (
 	maxRejectedValues  = 2
 	maxRejectedValue   = 256
 )
-
-// maySecret matches headers that senders put secrets in. A refused delivery may
-// be any provider's, with any scheme.
-var maySecret = regexp.MustCompile(`(?i)sig|secret|token|auth|cookie|pass|key|cred|session|hmac|digest|hash`)
 
 // brief copies the first headers by name, without the values that could be used
 // again.
@@ -243,7 +226,7 @@ func brief(h http.Header, secret []string) http.Header {
 		if len(out) == maxRejectedHeaders {
 			break
 		}
-		hide := maySecret.MatchString(name) || slices.ContainsFunc(secret, func(s string) bool { return strings.EqualFold(s, name) })
+		hide := hidden(name, secret)
 		values := []string{}
 		for _, v := range h[name][:min(len(h[name]), maxRejectedValues)] {
 			if hide {

@@ -21,7 +21,7 @@ type RejectedFilter struct {
 // ListRejected returns up to limit refused deliveries that match f, newest first,
 // from behind the entry after, or from the newest when after is nil. It returns a
 // validation fault for a filter that no entry can be held against.
-func (r *Receiver) ListRejected(ctx context.Context, f RejectedFilter, after *uuid.UUID, limit int) ([]Rejected, error) {
+func (a *Admin) ListRejected(ctx context.Context, f RejectedFilter, after *uuid.UUID, limit int) ([]Rejected, error) {
 	matching, err := f.matching()
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (r *Receiver) ListRejected(ctx context.Context, f RejectedFilter, after *uu
 	}
 	sql := `select id, provider, reason, address, headers, size, created_at from webhook_rejected` +
 		matching.SQL() + fmt.Sprintf(" order by id desc limit %d", limit)
-	rows, err := r.o.AdminDB.Direct().Query(ctx, sql, matching.Args()...)
+	rows, err := a.o.AdminDB.Direct().Query(ctx, sql, matching.Args()...)
 	if err != nil {
 		return nil, db.Translate(err)
 	}
@@ -49,13 +49,13 @@ func (r *Receiver) ListRejected(ctx context.Context, f RejectedFilter, after *uu
 
 // CountRejected returns the number of entries that match f, or ListRejected's
 // validation fault.
-func (r *Receiver) CountRejected(ctx context.Context, f RejectedFilter) (int64, error) {
+func (a *Admin) CountRejected(ctx context.Context, f RejectedFilter) (int64, error) {
 	matching, err := f.matching()
 	if err != nil {
 		return 0, err
 	}
 	var n int64
-	err = r.o.AdminDB.Direct().QueryRow(ctx, `select count(*) from webhook_rejected`+matching.SQL(), matching.Args()...).Scan(&n)
+	err = a.o.AdminDB.Direct().QueryRow(ctx, `select count(*) from webhook_rejected`+matching.SQL(), matching.Args()...).Scan(&n)
 	return n, db.Translate(err)
 }
 

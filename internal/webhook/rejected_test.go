@@ -24,7 +24,7 @@ import (
 
 // rejected waits until the log has as many entries as wanted and returns them,
 // newest first.
-func rejected(t *testing.T, r *webhook.Receiver, f webhook.RejectedFilter, want int) []webhook.Rejected {
+func rejected(t *testing.T, r *faces, f webhook.RejectedFilter, want int) []webhook.Rejected {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -33,52 +33,53 @@ const (
 // An event whose handler kills the process takes those beside it along. So what
 // was interrupted twice is handled alone, and what was interrupted maxInterrupted
 // times fails.
-func (r *Receiver) Sweep(ctx context.Context) (int, error) {
-	if !r.enter() {
+func (w *Worker) Sweep(ctx context.Context) (int, error) {
+	if !w.enter() {
 		return 0, groupcommit.ErrClosed
 	}
-	defer r.working.Done()
+	defer w.working.Done()
 	p := identity.Step(ctx, "webhook-sweep")
-	failed, err := r.store.failInterrupted(ctx, p, maxInterrupted, 0)
+	failed, err := w.store.failInterrupted(ctx, p, maxInterrupted, 0)
 	if err != nil {
 		return 0, err
 	}
-	r.reportInterrupted(ctx, failed)
-	return r.sweepAll(ctx, p, false)
+	w.reportInterrupted(ctx, failed)
+	return w.sweepAll(ctx, p, false)
 }
 
 // SweepForwards is Sweep for events whose binding leaves attempts to jobs. It makes
 // the attempts itself.
-func (r *Receiver) SweepForwards(ctx context.Context) (int, error) {
-	if !r.enter() {
+func (w *Worker) SweepForwards(ctx context.Context) (int, error) {
+	if !w.enter() {
 		return 0, groupcommit.ErrClosed
 	}
-	defer r.working.Done()
-	return r.sweepAll(ctx, identity.Step(ctx, "webhook-sweep"), true)
+	defer w.working.Done()
+	return w.sweepAll(ctx, identity.Step(ctx, "webhook-sweep"), true)
 }
 
-func (r *Receiver) sweepAll(ctx context.Context, p identity.Principal, byJob bool) (int, error) {
-	together, err := r.sweep(ctx, p, staleness{byJob: byJob, limit: sweepBatch})
+func (w *Worker) sweepAll(ctx context.Context, p identity.Principal, byJob bool) (int, error) {
+	together, err := w.sweep(ctx, p, staleness{byJob: byJob, limit: sweepBatch})
 	if err != nil {
 		return together, err
 	}
-	alone, err := r.sweep(ctx, p, staleness{byJob: byJob, least: 1, most: maxInterrupted, limit: 1})
+	alone, err := w.sweep(ctx, p, staleness{byJob: byJob, least: 1, most: maxInterrupted, limit: 1})
 	return together + alone, err
 }
 
 // sweep dispatches batch by batch, until there are no more or ctx is about to end.
-func (r *Receiver) sweep(ctx context.Context, p identity.Principal, which staleness) (int, error) {
+func (w *Worker) sweep(ctx context.Context, p identity.Principal, which staleness) (int, error) {
 	for n := 0; ; {
-		if r.endsBeforeABatch(ctx) {
+		if w.endsBeforeABatch(ctx) {
 			return n, nil
 		}
-		claims, err := r.store.claimStale(ctx, p, which)
+		claims, taken, err := w.store.claimStale(ctx, p, which)
 		if err != nil {
 			return n, err
 		}
-		r.dispatchAll(ctx, p, claims)
-		n += len(claims)
-		if len(claims) < which.limit {
+		w.sending.wakeAll()
+		w.dispatchAll(ctx, p, claims)
+		n += taken
+		if taken < which.limit {
 			return n, nil
 		}
 	}
@@ -86,26 +87,26 @@ func (r *Receiver) sweep(ctx context.Context, p identity.Principal, which stalen
 
 // endsBeforeABatch reports whether ctx has ended, or may before a batch is done,
 // which takes as long as a sender waits.
-func (r *Receiver) endsBeforeABatch(ctx context.Context) bool {
+func (w *Worker) endsBeforeABatch(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && time.Until(deadline) < r.o.AnswerAfter+r.o.StoreTimeout
+	return ctx.Err() != nil || ok && time.Until(deadline) < w.o.AnswerAfter+w.o.StoreTimeout
 }
 
-func (r *Receiver) dispatchAll(ctx context.Context, p identity.Principal, claims []claim) {
+func (w *Worker) dispatchAll(ctx context.Context, p identity.Principal, claims []claim) {
 	var running sync.WaitGroup
 	for _, c := range claims {
 		running.Go(func() {
-			if r.interrupt(AfterClaim, c.event.ID) == nil {
-				r.dispatch(ctx, p, c)
+			if w.interrupt(AfterClaim, c.event.ID) == nil {
+				w.dispatch(ctx, p, c)
 			}
 		})
 	}
 	running.Wait()
 }
 
-func (r *Receiver) reportInterrupted(ctx context.Context, failed []dbsqlc.FailInterruptedWebhookEventsRow) {
+func (w *Worker) reportInterrupted(ctx context.Context, failed []dbsqlc.FailInterruptedWebhookEventsRow) {
 	for _, f := range failed {
-		r.o.Logger.ErrorContext(ctx, "webhook event failed: its handler was interrupted again and again", "event", f.ID, "provider", f.Provider)
+		w.o.Logger.ErrorContext(ctx, "webhook event failed: its handler was interrupted again and again", "event", f.ID, "provider", f.Provider)
 	}
 }
 
@@ -115,32 +116,36 @@ func (r *Receiver) reportInterrupted(ctx context.Context, failed []dbsqlc.FailIn
 // pending one that nobody is handling, also when it waits for its next attempt; a
 // processed one only with force, because its effect then happens again. It
 // returns ErrEvent, ErrEmptied, ErrInFlight or ErrNotReplayable.
-func (r *Receiver) Replay(ctx context.Context, id uuid.UUID, force bool) (Record, error) {
-	if !r.enter() {
+func (a *Admin) Replay(ctx context.Context, id uuid.UUID, force bool) (Record, error) {
+	if !a.enter() {
 		return Record{}, groupcommit.ErrClosed
 	}
-	defer r.working.Done()
+	defer a.working.Done()
 	p := identity.FromContext(ctx)
-	c, here, err := r.store.claimReplay(ctx, p, id, force)
+	c, here, err := a.store.claimReplay(ctx, p, id, force)
+	if errors.Is(err, errHeld) {
+		return Record{}, ErrInFlight
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Record{}, r.refusal(ctx, id, force)
+		return Record{}, a.refusal(ctx, id, force)
 	}
 	if err != nil {
 		return Record{}, err
 	}
 	if here {
-		if err := r.interrupt(AfterClaim, c.event.ID); err != nil {
+		if err := a.interrupt(AfterClaim, c.event.ID); err != nil {
 			return Record{}, err
 		}
-		r.dispatch(ctx, p, c)
+		a.dispatch(ctx, p, c)
 	}
-	return r.Find(context.WithoutCancel(ctx), id)
+	a.sending.wakeAll()
+	return a.Find(context.WithoutCancel(ctx), id)
 }
 
 // refusal says why an event could not be claimed for a replay. It reads the event
 // later than the claim did: one that was being handled then may be processed now.
-func (r *Receiver) refusal(ctx context.Context, id uuid.UUID, force bool) error {
-	rec, err := r.Find(ctx, id)
+func (a *Admin) refusal(ctx context.Context, id uuid.UUID, force bool) error {
+	rec, err := a.Find(ctx, id)
 	switch {
 	case err != nil:
 		return err

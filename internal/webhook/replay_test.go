@@ -168,13 +168,13 @@ func TestEachOfManyForcedReplaysAtOnceIsTakenOrFindsTheEventInFlight(t *testing.
 
 func TestAnEventThatWaitsForItsNextAttemptIsReplayedNow(t *testing.T) {
 	t.Parallel()
-	for name, replay := range map[string]func(*testing.T, *webhook.Receiver, uuid.UUID){
-		"by itself": func(t *testing.T, r *webhook.Receiver, id uuid.UUID) {
+	for name, replay := range map[string]func(*testing.T, *faces, uuid.UUID){
+		"by itself": func(t *testing.T, r *faces, id uuid.UUID) {
 			if rec, err := r.Replay(t.Context(), id, false); err != nil || rec.Status != webhook.Processed {
 				t.Errorf("%+v, %v", rec, err)
 			}
 		},
-		"in bulk": func(t *testing.T, r *webhook.Receiver, _ uuid.UUID) {
+		"in bulk": func(t *testing.T, r *faces, _ uuid.UUID) {
 			b, err := r.StartBulk(t.Context(), webhook.Filter{Status: webhook.Pending}, false)
 			if err != nil || b.Matched != 1 {
 				t.Errorf("%+v, %v", b, err)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 // instances share.
 type store struct {
 	db       *db.DB
+	logger   *slog.Logger
 	jobs     JobQueue
 	registry *Registry
 	bound    bound // the registry's bindings
@@ -34,8 +36,10 @@ type store struct {
 type row struct {
 	event    Event
 	headers  string // JSON
+	sealed   []byte // the delivery's own headers, where they are passed on
 	sha256   [32]byte
-	dispatch bool // a handler will run, so it is stored as pending
+	dispatch bool      // a handler will run, so it is stored as pending
+	targets  []*poster // that it goes to, in the place of a handler
 	by       identity.Principal
 	trace    queue.Trace // in which it was delivered
 }
@@ -50,7 +54,7 @@ func senders(rows []row) identity.Principal {
 }
 
 // size is the row's memory in bytes, about.
-func (r row) size() int { return len(r.event.Body) + 2*len(r.headers) + 512 }
+func (r row) size() int { return len(r.event.Body) + 2*len(r.headers) + len(r.sealed) + 512 }
 
 // arrival is what storing a row came to.
 type arrival struct {
@@ -153,6 +157,7 @@ func (s *store) insertParams(rows []row, lease uuid.UUID) dbsqlc.InsertWebhookEv
 		p.Raws = append(p.Raws, r.event.Body)
 		p.RawSha256s = append(p.RawSha256s, r.sha256[:])
 		p.Headers = append(p.Headers, r.headers)
+		p.SealedHeaders = append(p.SealedHeaders, r.sealed)
 	}
 	return p
 }

@@ -31,8 +31,7 @@ type claim struct {
 	// no handler.
 	unhandled bool
 	by        identity.Principal // whom it is handled for
-	// release, when set, is called when the handling is over.
-	release func()
+	body      *body              // its memory, where it has just arrived
 }
 
 // staleness says which pending events a sweep takes.
@@ -42,13 +41,13 @@ type staleness struct {
 	limit       int  // how many at once
 }
 
-// claimStale takes pending events that wait for nobody and have a handler here.
-func (s *store) claimStale(ctx context.Context, p identity.Principal, which staleness) ([]claim, error) {
+// claimStale takes pending events that wait for nobody and have a handler here. taken
+// counts also those that it left to their targets.
+func (s *store) claimStale(ctx context.Context, p identity.Principal, which staleness) (claims []claim, taken int, err error) {
 	lease, err := s.newLease()
 	if err != nil {
-		return nil, fmt.Errorf("webhook: new lease: %w", err)
+		return nil, 0, fmt.Errorf("webhook: new lease: %w", err)
 	}
-	var claims []claim
 	err = s.db.InTx(ctx, p, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := s.queries.ClaimStaleWebhookEvents(ctx, tx, dbsqlc.ClaimStaleWebhookEventsParams{
 			LeaseID: lease, LeaseSeconds: s.lease.Seconds(),
@@ -66,9 +65,11 @@ func (s *store) claimStale(ctx context.Context, p identity.Principal, which stal
 			c.swept = true
 			claims = append(claims, c)
 		}
-		return nil
+		taken = len(claims)
+		claims, _, err = s.handOver(ctx, tx, claims, false)
+		return err
 	})
-	return claims, err
+	return claims, taken, err
 }
 
 // failInterrupted ends events that have a handler here and were interrupted too
@@ -116,8 +117,11 @@ func (s *store) claimJob(ctx context.Context, p identity.Principal, id uuid.UUID
 		if err != nil {
 			return err
 		}
-		ok = true
-		c, err = newClaim(dbsqlc.ClaimWebhookReplayRow(r), lease, job)
+		if c, err = newClaim(dbsqlc.ClaimWebhookReplayRow(r), lease, job); err != nil {
+			return err
+		}
+		rest, _, err := s.handOver(ctx, tx, []claim{c}, false)
+		ok = len(rest) == 1
 		return err
 	})
 	return c, ok, busy, err
@@ -125,7 +129,7 @@ func (s *store) claimJob(ctx context.Context, p identity.Principal, id uuid.UUID
 
 // claimReplay takes one event for a replay and counts it; with ok false it has no
 // handler here, and there is nothing more to do. It returns pgx.ErrNoRows when the
-// event is not to be had.
+// event is not to be had, and errHeld when all that is left of it is under way.
 func (s *store) claimReplay(ctx context.Context, p identity.Principal, id uuid.UUID, force bool) (claim, bool, error) {
 	lease, err := s.newLease()
 	if err != nil {
@@ -143,12 +147,22 @@ func (s *store) claimReplay(ctx context.Context, p identity.Principal, id uuid.U
 		if c, err = newClaim(r, lease, 0); err != nil {
 			return err
 		}
-		here, err := s.leaveUnbound(ctx, tx, []claim{c})
+		rest, held, err := s.handOver(ctx, tx, []claim{c}, force)
+		if err != nil {
+			return err
+		}
+		if len(held) > 0 {
+			return errHeld
+		}
+		here, err := s.leaveUnbound(ctx, tx, rest)
 		ok = len(here) == 1
 		return err
 	})
 	return c, ok, err
 }
+
+// errHeld undoes a claim of which nothing is left to do.
+var errHeld = errors.New("webhook: every target has the event at this moment, or gets it next")
 
 // leaveUnbound gives the claimed events back that have no handler here, in the
 // transaction that claimed them and as if they had not been, and returns the others.

@@ -29,8 +29,8 @@ type Event struct {
 	Provider   string
 	Type       string // "" when the delivery names none
 	ExternalID string // the provider's own id; "" when the delivery names none
-	// Body holds exactly the bytes that were sent: well-formed JSON in UTF-8. It is the
-	// event's own copy, which the handler may keep.
+	// Body holds exactly the bytes that were sent: well-formed JSON in UTF-8, or a form of
+	// a provider that sends forms. It is the event's own copy, which the handler may keep.
 	Body []byte
 	// Header holds the delivery's headers with secrets replaced by "[redacted]".
 	Header http.Header
@@ -50,18 +50,11 @@ const (
 	Skipped   Status = "skipped"
 )
 
-// Inbound is a delivery as it came over the wire.
-type Inbound struct {
-	Provider string
-	Header   http.Header
-	Body     []byte // belongs to the receiver from now on
-	// Release, when set, is called once nothing refers to Body any more. That can be
-	// after Receive has returned, because a handler may still use the body.
-	Release func()
-}
-
-// Receipt is the answer to a delivery that is durable.
+// Receipt is the answer to a delivery that is durable, or that is no event.
 type Receipt struct {
+	// Challenge is what a provider wants back that asked with this delivery whether the
+	// address takes its events. Then nothing was stored, and all else is empty.
+	Challenge  string
 	Status     Status
 	ID         uuid.UUID // of the stored event; with Skipped, of the earlier one
 	EventType  string
@@ -89,6 +82,22 @@ type Record struct {
 	// is older than this one. The two have different external ids, or one of them has
 	// none. Nil when there is no such event.
 	RepeatedBodyOf *uuid.UUID
+	// Targets are those that it goes or went to, by name.
+	Targets []TargetOutcome
+}
+
+// TargetOutcome is what became of an event at one of its targets.
+type TargetOutcome struct {
+	Name     string
+	Status   Status
+	Attempts int
+	// NextAttemptAt is nil while an attempt is on, and when none is to come. A breaker or
+	// a pause may put it off.
+	NextAttemptAt *time.Time
+	Error         string // of the latest attempt that failed; "" when there is none
+	// HeadersGone says that the target was to get the provider's own headers, which had
+	// been erased before.
+	HeadersGone bool
 }
 
 // MaxInlineBody is the size in bytes at which lists begin to leave a body out.
@@ -99,8 +108,11 @@ var (
 	ErrProvider  = fault.New(fault.NotFound, "provider_not_found", "No webhook provider is registered under this name.")
 	ErrSignature = fault.New(fault.Unauthenticated, "invalid_signature", "The delivery's signature is missing or not valid.")
 	ErrTooLarge  = fault.New(fault.TooLarge, fault.CodePayloadTooLarge, "The delivery's body is larger than its provider may send.")
+	ErrSlow      = fault.New(fault.Timeout, fault.CodeRequestTimeout, "The body did not arrive in time.")
 	ErrPayload   = fault.New(fault.Malformed, "invalid_payload", "The delivery cannot be read; see details.")
 	ErrStorage   = fault.New(fault.Unavailable, "storage_unavailable", "The delivery could not be stored. Send it again shortly.").After(5 * time.Second)
+
+	errCut = ErrPayload.With(map[string]string{"body": "It ended before its announced length."})
 
 	ErrEvent         = fault.Missing("webhook event")
 	ErrEmptied       = fault.New(fault.Gone, "payload_emptied", "The event's payload was deleted, because its retention is over.")

@@ -90,7 +90,8 @@ func with(header, value string) waypost.RequestEditorFn {
 }
 
 func (s *seen) write(ctx context.Context, c *waypost.ClientWithResponses, signedIn waypost.RequestEditorFn) error {
-	post, err := c.CreatePostWithResponse(ctx, waypost.CreatePost{
+	key := fmt.Sprintf("generated-%d", time.Now().UnixNano())
+	post, err := c.CreatePostWithResponse(ctx, &waypost.CreatePostParams{IdempotencyKey: &key}, waypost.CreatePost{
 		Title: "Written by a generated client", Body: "It compiles.", Tags: &[]string{"generated"},
 	}, signedIn)
 	if err != nil {

@@ -90,7 +90,7 @@ type TOTP struct {
 	Code   string `json:"code"`   // gets the password
 }
 
-// Signature is an HMAC-SHA256. Message, Value and Headers may hold {body} (the bytes
+// Signature is an HMAC. Message, Value and Headers may hold {body} (the bytes
 // that are sent), {timestamp} (Unix seconds) and {id} (made up for each sending),
 // Value and Headers also {hmac} and {secret}. Without a Message nothing is computed.
 type Signature struct {
@@ -101,6 +101,10 @@ type Signature struct {
 	// Base64 says that key and sum are in base64, the key perhaps behind whsec_;
 	// otherwise the key is the text itself, and the sum in lower-case hexadecimal.
 	Base64 bool `json:"base64,omitempty"`
+	// Base64Sum says that the sum alone is in base64.
+	Base64Sum bool `json:"base64_sum,omitempty"`
+	// Digest is sha1, sha256 or sha512; "" is sha256.
+	Digest string `json:"digest,omitempty"`
 	// Headers are sent besides.
 	Headers map[string]string `json:"headers,omitempty"`
 }

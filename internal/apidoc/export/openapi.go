@@ -49,6 +49,7 @@ type parameter struct {
 	Name, In    string
 	Description string
 	Required    bool
+	Style       string
 	Schema      *schema
 	Example     json.RawMessage
 	Examples    map[string]example

@@ -379,3 +379,20 @@ func TestScriptsCheckTheStatusStoreVariablesAndSign(t *testing.T) {
 		}
 	}
 }
+
+// TestAFilterIsWrittenMemberByMember, as servers read it.
+func TestAFilterIsWrittenMemberByMember(t *testing.T) {
+	t.Parallel()
+	const described = `{"openapi": "3.1.0", "info": {"title": "Rooms", "version": "1"}, "paths": {"/rooms": {"get": {"operationId": "rooms", "tags": ["Rooms"], "responses": {"200": {}},
+		"parameters": [{"in": "query", "name": "filter", "style": "deepObject", "explode": true, "schema": {"type": "object"}, "example": {"floor": 2, "city": "Porto"}}]}}}}`
+	c := decoded[collection](t, postman, []byte(described), strictJSON)
+	var got []string
+	for _, i := range requestsOf(c.Item) {
+		for _, q := range i.Request.URL.Query {
+			got = append(got, q.Key+"="+q.Value)
+		}
+	}
+	if diff := cmp.Diff([]string{"filter[city]=Porto", "filter[floor]=2"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -165,7 +165,7 @@ func (d *description) addParameters(r *request, o located, v Variant) error {
 		case "path":
 			inPath[p.Name] = &f
 		case "query":
-			r.query = append(r.query, f)
+			r.query = append(r.query, members(p, f)...)
 		case "header":
 			ownByAuth := strings.EqualFold(p.Name, "Authorization") || r.auth.kind == authAPIKey && strings.EqualFold(p.Name, r.auth.name)
 			if !ownByAuth && !v.Signature.sets(p.Name) {
@@ -180,6 +180,22 @@ func (d *description) addParameters(r *request, o located, v Variant) error {
 		r.path = append(r.path, newSegment(part, inPath))
 	}
 	return nil
+}
+
+// members are what is written of a query's parameter: of an object in the style deepObject
+// (OpenAPI 3.1, section 4.8.12.3) each member of its example, as name[member].
+func members(p parameter, f field) []field {
+	object, ok := decode(p.Example).(map[string]any)
+	if p.Style != "deepObject" || !ok {
+		return []field{f}
+	}
+	var list []field
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		one := f
+		one.name, one.value = p.Name+"["+name+"]", text(object[name])
+		list = append(list, one)
+	}
+	return list
 }
 
 // newSegment makes one part of a path. Where a parameter is not the whole part,

@@ -49,7 +49,7 @@ func (r *request) signScript(d dialect) []string {
 		return nil
 	}
 	script := []string{
-		`const { HmacSHA256, enc } = require("crypto-js");`,
+		fmt.Sprintf(`const { %s, enc } = require("crypto-js");`, s.function()),
 		fmt.Sprintf(`const secret = %s.variables.get(%s);`, d.object, literal(s.Secret)),
 		fmt.Sprintf(`if (!secret) throw new Error(%s);`, literal("Set the variable "+s.Secret+" first.")),
 		`// The signature is over the very bytes that are sent, so they are made first.`,
@@ -64,8 +64,11 @@ func (r *request) signScript(d dialect) []string {
 	if s.Base64 {
 		key, encoding = `enc.Base64.parse(secret.replace(/^whsec_/, ""))`, "Base64"
 	}
+	if s.Base64Sum {
+		encoding = "Base64"
+	}
 	if s.Message != "" {
-		script = append(script, fmt.Sprintf(`const hmac = HmacSHA256(%s, %s).toString(enc.%s);`, templateLiteral(s.Message), key, encoding))
+		script = append(script, fmt.Sprintf(`const hmac = %s(%s, %s).toString(enc.%s);`, s.function(), templateLiteral(s.Message), key, encoding))
 	}
 	set := func(header, value string) {
 		script = append(script, fmt.Sprintf(`%s.request.upsertHeader({ key: %s, value: %s });`, d.object, literal(header), templateLiteral(value)))
@@ -75,6 +78,17 @@ func (r *request) signScript(d dialect) []string {
 		set(name, s.Headers[name])
 	}
 	return lines(script...)
+}
+
+// function is what crypto-js calls the HMAC.
+func (s Signature) function() string {
+	switch s.Digest {
+	case "sha1":
+		return "HmacSHA1"
+	case "sha512":
+		return "HmacSHA512"
+	}
+	return "HmacSHA256"
 }
 
 // sets says whether the script sets a header; a nil Signature sets none.

@@ -43,8 +43,13 @@ type Options struct {
 	Title    string
 	Theme    string // of the primary UI
 	ReadOnly bool
+	// Scheme is the security scheme that is chosen at first, "" for none.
+	Scheme string
 	// Origins other than the page's own that a request may be sent to.
 	Origins []string
+	// ReportTo ends the pages' policies and says where violations are reported, "" for
+	// nowhere; ReportingEndpoints is the header of that name, "" for none.
+	ReportTo, ReportingEndpoints string
 }
 
 // UI holds both pages and their assets.
@@ -153,12 +158,30 @@ type settings struct {
 	Document json.RawMessage `json:"document,omitempty"`
 	Theme    string          `json:"theme"`
 	ReadOnly bool            `json:"readOnly"`
+	Scheme   string          `json:"scheme,omitempty"`
+}
+
+// export is an entry of the menu of what can be taken away. File is the name under which
+// browsers save it, "" for what they show or what names itself.
+type export struct{ Name, URL, File string }
+
+func exports(base string) []export {
+	return []export{
+		{"Postman collection", base + "/export/collection", ""},
+		{"Insomnia, JSON (v4)", base + "/export/workspace", ""},
+		{"Insomnia 11 and later, YAML (v5)", base + "/export/workspace?format=5", ""},
+		{"OpenAPI 3.1, JSON", base + "/openapi.json", "openapi.json"},
+		{"OpenAPI 3.1, YAML", base + "/openapi.yaml", "openapi.yaml"},
+		{"OpenAPI 3.0, JSON", base + "/openapi-3.0.json", "openapi-3.0.json"},
+		{"llms.txt: an index", base + "/llms.txt", ""},
+		{"llms-full.txt: all of it as text", base + "/llms-full.txt", ""},
+	}
 }
 
 // Page makes the page of one UI; document is the description as JSON.
 func (u *UI) Page(kind Kind, document []byte) (*precompressed.Content, error) {
 	base := path.Base(u.o.Prefix)
-	s := settings{URL: base + "/openapi.json", Theme: u.o.Theme, ReadOnly: u.o.ReadOnly}
+	s := settings{URL: base + "/openapi.json", Theme: u.o.Theme, ReadOnly: u.o.ReadOnly, Scheme: u.o.Scheme}
 	if u.o.ReadOnly {
 		s.Document = document
 	}
@@ -166,8 +189,9 @@ func (u *UI) Page(kind Kind, document []byte) (*precompressed.Content, error) {
 		Title, Base     string
 		Primary         bool
 		Styles, Scripts []string
+		Exports         []export
 		Settings        settings
-	}{Title: u.o.Title, Base: base, Primary: kind == Primary, Settings: s}
+	}{Title: u.o.Title, Base: base, Primary: kind == Primary, Exports: exports(base), Settings: s}
 	k := kinds[kind]
 	for _, name := range append(append([]string{}, k.files...), k.own...) {
 		if path.Ext(name) == ".css" {
@@ -180,12 +204,16 @@ func (u *UI) Page(kind Kind, document []byte) (*precompressed.Content, error) {
 	if err := u.page.Execute(&out, data); err != nil {
 		return nil, err
 	}
-	return precompressed.New(out.Bytes(), http.Header{
+	h := http.Header{
 		"Content-Type":            {"text/html; charset=utf-8"},
 		"Cache-Control":           {"no-cache"},
 		"Content-Security-Policy": {u.policy(k.csp)},
 		"Referrer-Policy":         {"no-referrer"},
-	}), nil
+	}
+	if u.o.ReportingEndpoints != "" {
+		h.Set("Reporting-Endpoints", u.o.ReportingEndpoints)
+	}
+	return precompressed.New(out.Bytes(), h), nil
 }
 
 func (u *UI) policy(styles string) string {
@@ -196,5 +224,5 @@ func (u *UI) policy(styles string) string {
 		connect += " " + strings.Join(u.o.Origins, " ")
 	}
 	return "default-src 'none'; script-src 'self'; " + styles + "img-src 'self' data:; font-src 'self' data:; connect-src " + connect +
-		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'" + u.o.ReportTo
 }

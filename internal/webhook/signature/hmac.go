@@ -1,10 +1,7 @@
 package signature
 
 import (
-	"crypto/hmac"
-	"encoding/hex"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -16,44 +13,21 @@ type HMAC struct {
 	Prefix string // what precedes the digits, exactly; may be empty
 }
 
+// Scheme is the same in general terms.
+func (s HMAC) Scheme() Scheme { return Scheme{Header: s.Header, Prefix: s.Prefix} }
+
 // Validate returns an error when the header's name is none.
-func (s HMAC) Validate() error { return checkHeaderName(s.Header) }
+func (s HMAC) Validate() error { return s.Scheme().Validate() }
 
 // Headers names the headers that carry the signature.
 func (s HMAC) Headers() []string { return []string{s.Header} }
 
 // Verify returns nil, or one of the package's errors. The time plays no part.
-func (s HMAC) Verify(secret, body []byte, h http.Header, _ time.Time) error {
-	if len(secret) == 0 {
-		return ErrNoSecret
-	}
-	value, err := only(h, s.Header)
-	if err != nil {
-		return err
-	}
-	got, err := s.parse(value)
-	if err != nil {
-		return err
-	}
-	if !hmac.Equal(got, sum(secret, body)) {
-		return ErrMismatch
-	}
-	return nil
+func (s HMAC) Verify(secret, body []byte, h http.Header, now time.Time) error {
+	return s.Scheme().Verify(secret, body, h, now)
 }
 
 // Sign sets the header as the provider would.
-func (s HMAC) Sign(secret, body []byte, h http.Header, _ time.Time) {
-	h.Set(s.Header, s.Prefix+hex.EncodeToString(sum(secret, body)))
-}
-
-func (s HMAC) parse(value string) ([]byte, error) {
-	digits, ok := strings.CutPrefix(value, s.Prefix)
-	if !ok {
-		return nil, ErrMalformed
-	}
-	b, ok := decode(digits)
-	if !ok {
-		return nil, ErrMalformed
-	}
-	return b, nil
+func (s HMAC) Sign(secret, body []byte, h http.Header, now time.Time) {
+	s.Scheme().Sign(secret, body, h, now)
 }

@@ -6,9 +6,6 @@
 package signature
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"regexp"
@@ -34,7 +31,7 @@ var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // a token 
 
 func checkHeaderName(name string) error {
 	if !headerName.MatchString(name) {
-		return errors.New("no name for the signature's header")
+		return errors.New("header: no name for the signature's header")
 	}
 	return nil
 }
@@ -52,22 +49,4 @@ func only(h http.Header, name string) (string, error) {
 		return "", ErrMalformed
 	}
 	return values[0], nil
-}
-
-// sum is the HMAC-SHA256 (RFC 2104) of the parts, one after the other.
-func sum(secret []byte, parts ...[]byte) []byte {
-	mac := hmac.New(sha256.New, secret)
-	for _, p := range parts {
-		mac.Write(p)
-	}
-	return mac.Sum(nil)
-}
-
-// decode reads a SHA-256 sum in hexadecimal digits of either case.
-func decode(s string) ([]byte, bool) {
-	if len(s) != hex.EncodedLen(sha256.Size) {
-		return nil, false
-	}
-	b, err := hex.DecodeString(s)
-	return b, err == nil
 }

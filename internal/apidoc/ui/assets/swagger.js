@@ -9,7 +9,40 @@
   const noAuthorization = {
     wrapComponents: { authorizeBtn: nothing, authorizeOperationBtn: nothing, AuthorizeBtnContainer: nothing, AuthorizeOperationBtnContainer: nothing },
   };
-  SwaggerUIBundle({
+  // From 150 entries on, a list of operations holds only those in sight: the browser's
+  // search finds no others, and what is typed into one is lost on scrolling by. A list for
+  // each tag stays below that.
+  const listByTag = {
+    wrapComponents: {
+      operations: (List, { React }) => (props) => {
+        const all = props.specSelectors.taggedOperations();
+        return all.keySeq().toArray().map((tag) => React.createElement(List, {
+          ...props, key: tag, specSelectors: { ...props.specSelectors, taggedOperations: () => all.filter((_, name) => name === tag) },
+        }));
+      },
+    },
+  };
+  // Swagger UI keeps credentials in localStorage, if at all. Here they live as long as the
+  // tab, so that a reload doesn't sign out.
+  const kept = "swagger-ui-auth";
+  const keepAuthorization = {
+    statePlugins: {
+      auth: {
+        wrapActions: {
+          persistAuthorizationIfNeeded: (_, { authSelectors }) => () => sessionStorage.setItem(kept, JSON.stringify(authSelectors.authorized().toJS())),
+        },
+      },
+    },
+  };
+  // Whoever chose a mode in Scalar has it here too; else it is the system's.
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const paint = () => {
+    const chosen = localStorage.getItem("colorMode");
+    document.documentElement.classList.toggle("dark-mode", chosen === "dark" || (chosen !== "light" && dark.matches));
+  };
+  paint();
+  dark.addEventListener("change", paint);
+  const ui = SwaggerUIBundle({
     ...source,
     dom_id: "#reference",
     deepLinking: true,
@@ -18,6 +51,11 @@
     defaultModelsExpandDepth: 0,
     presets: [SwaggerUIBundle.presets.apis],
     layout: "BaseLayout",
-    ...(settings.readOnly ? { supportedSubmitMethods: [], plugins: [noAuthorization] } : {}),
+    plugins: settings.readOnly ? [listByTag, noAuthorization] : [listByTag, keepAuthorization],
+    ...(settings.readOnly ? { supportedSubmitMethods: [] } : {}),
+    onComplete: () => {
+      const authorized = sessionStorage.getItem(kept);
+      if (authorized && !settings.readOnly) ui.authActions.restoreAuthorization({ authorized: JSON.parse(authorized) });
+    },
   });
 })();

@@ -1,0 +1,1 @@
+../pooled_test.go
