@@ -2,7 +2,9 @@
 package e2e_test
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -10,6 +12,16 @@ import (
 
 	"github.com/waypost/waypost/db/dbtest"
 )
+
+// Most tests here wait for processes more than they work, so four of them run at once
+// on two processors as well. The flag -parallel still says otherwise.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	os.Exit(m.Run())
+}
 
 // build makes the program under test, once for the package.
 var build = sync.OnceValues(func() (string, error) {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -38,7 +39,9 @@ const (
 	envCount    = "WEBHOOK_TEST_KILL_COUNT" // at which arrival there
 )
 
-// TestMain makes the test binary a receiver's process where it is told to.
+// TestMain makes the test binary a receiver's process where it is told to. The slow
+// tests here wait more than they work, so six of them run at once; the flag -parallel
+// still says otherwise.
 func TestMain(m *testing.M) {
 	if url := os.Getenv(envDatabase); url != "" {
 		go endWithTheTest()
@@ -47,6 +50,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
 	}
 	os.Exit(m.Run())
 }
