@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/waypost/waypost/internal/webhook"
 	"github.com/waypost/waypost/internal/webhook/signature"
 )
