@@ -147,7 +147,7 @@ func sendHits(conn net.Conn, s loadedSite, seed uint64, deadline time.Time) (int
 // hitting returns what sends one more hit over conn and reads its answer. Each user
 // agent stands for a visitor.
 func hitting(conn net.Conn, s loadedSite, seed uint64) func() error {
-	t := newTraffic(s.ID, seed, 0)
+	t := newTraffic(s.ID, seed)
 	random := rand.New(rand.NewPCG(seed, 7))
 	requests := make([][]byte, 64)
 	for i := range requests {
@@ -169,7 +169,7 @@ func hitting(conn net.Conn, s loadedSite, seed uint64) func() error {
 // sendBatches sends what servers send: events of 49,152 visitors, each with an id of
 // its own.
 func sendBatches(conn net.Conn, s loadedSite, seed uint64, deadline time.Time) (int, error) {
-	t := newTraffic(s.ID, seed, 0)
+	t := newTraffic(s.ID, seed)
 	random := rand.New(rand.NewPCG(seed, uint64(deadline.UnixNano()))) // no id twice
 	events := make([]string, 4*batchEvents)
 	for i := range events {
@@ -224,13 +224,14 @@ func accepted(r *bufio.Reader) error {
 
 // copyRows is the limit: it copies the rows that a site's events became, as those
 // of another site, into the same tables by one COPY each, in one transaction. It
-// returns how many events a second that makes.
-func (w *world) copyRows(ctx context.Context, from loadedSite) (float64, error) {
+// returns how many events a second that makes. Tables besides those of collection are
+// also's.
+func (w *world) copyRows(ctx context.Context, from loadedSite, also ...string) (float64, error) {
 	to, err := w.newSite(ctx, "copied")
 	if err != nil {
 		return 0, err
 	}
-	tables := []string{"reported_events", "session_heads", "sessions", "events"}
+	tables := append([]string{"reported_events", "session_heads", "sessions", "events"}, also...)
 	columns, rows := make([][]string, len(tables)), make([][][]any, len(tables))
 	for i, table := range tables {
 		if columns[i], rows[i], err = w.rowsOf(ctx, table, from, to); err != nil {

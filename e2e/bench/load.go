@@ -53,7 +53,7 @@ func (w *world) fill(ctx context.Context, days int, of ...int) (filled, error) {
 		if err != nil {
 			return filled{}, err
 		}
-		if err := w.load(ctx, &s, uint64(i+1), n, days, f.At); err != nil {
+		if err := w.load(ctx, &s, newTraffic(s.ID, uint64(i+1)), n, days, f.At); err != nil {
 			return filled{}, err
 		}
 		f.Sites = append(f.Sites, s)
@@ -81,14 +81,12 @@ func (w *world) newSite(ctx context.Context, name string) (loadedSite, error) {
 // of events and sessions by COPY, and from them, by SQL, the calendar and the
 // visitors' heads, as ingestion leaves them. Rollups are then made by the
 // product.
-func (w *world) load(ctx context.Context, s *loadedSite, seed uint64, n, days int, now time.Time) error {
+func (w *world) load(ctx context.Context, s *loadedSite, t *traffic, n, days int, now time.Time) error {
 	started := time.Now()
 	today := now.UTC().Truncate(24 * time.Hour)
-	var last int64
-	if err := w.owner.QueryRow(ctx, `select coalesce(max(id), 0) from sessions`).Scan(&last); err != nil {
+	if err := w.owner.QueryRow(ctx, `select coalesce(max(id), 0) from sessions`).Scan(&t.session); err != nil {
 		return err
 	}
-	t := newTraffic(s.ID, seed, last)
 	for d := days - 1; d >= 0; d-- {
 		day := today.AddDate(0, 0, -d)
 		if err := w.copyDay(ctx, t, day, n/days, now); err != nil {

@@ -206,7 +206,7 @@ func (w *world) question(ctx context.Context, s loadedSite, at time.Time, d time
 	for i := range questioners {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(i), uint64(started.UnixNano())))
-			t := newTraffic(s.ID, random.Uint64(), 0)
+			t := newTraffic(s.ID, random.Uint64())
 			for time.Since(started) < d {
 				status, body := w.askOnce(ctx, client, s, at, random, t)
 				mu.Lock()

@@ -16,6 +16,7 @@ import (
 // pageviews, few carry campaign parameters, some hold custom events.
 type traffic struct {
 	site     uuid.UUID
+	paths    int // all alike, instead of those that are distributed as on real sites; 0 for these
 	random   *rand.Rand
 	zipf     map[string]*rand.Zipf
 	session  int64 // the last id given
@@ -45,8 +46,8 @@ var labels = map[string]struct {
 	"value":        {20, 1.2, "value-%d"},
 }
 
-func newTraffic(site uuid.UUID, seed uint64, lastSession int64) *traffic {
-	t := &traffic{site: site, random: rand.New(rand.NewPCG(seed, 1)), zipf: make(map[string]*rand.Zipf), session: lastSession}
+func newTraffic(site uuid.UUID, seed uint64) *traffic {
+	t := &traffic{site: site, random: rand.New(rand.NewPCG(seed, 1)), zipf: make(map[string]*rand.Zipf)}
 	for name, l := range labels {
 		t.zipf[name] = rand.NewZipf(t.random, l.steep, 3, l.count-1)
 	}
@@ -55,6 +56,9 @@ func newTraffic(site uuid.UUID, seed uint64, lastSession int64) *traffic {
 
 func (t *traffic) label(name string) string {
 	n := t.zipf[name].Uint64()
+	if name == "path" && t.paths > 0 {
+		n = t.random.Uint64N(uint64(t.paths))
+	}
 	if name == "country" {
 		return string([]byte{byte('A' + n%26), byte('A' + n/26)})
 	}

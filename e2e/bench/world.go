@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -21,6 +20,9 @@ import (
 	"github.com/waypost/waypost/db/embedded"
 	"github.com/waypost/waypost/internal/site"
 )
+
+// benchSecret is the installation's secret key.
+const benchSecret = "a secret key for measuring, longer than 32 bytes"
 
 // world is a PostgreSQL with the durability that an installation has, an empty
 // migrated database in it, and waypost, once it is started.
@@ -44,7 +46,7 @@ func newWorld(ctx context.Context, figure string, s sizes) (*world, error) {
 		return nil, err
 	}
 	w := &world{sizes: s, dir: dir, data: filepath.Join(dir, "db")}
-	if w.kept = s.data != "" && (strings.HasPrefix(figure, "stats") || figure == "neighbours" || figure == "search" || figure == "pages" || figure == "lists"); w.kept {
+	if w.kept = s.data != "" && (figure == "stats" || figure == "stats-filtered" || figure == "neighbours" || figure == "search" || figure == "pages" || figure == "lists"); w.kept {
 		w.data = filepath.Join(s.data, figure)
 	}
 	w.stops = append(w.stops, func() { _ = os.RemoveAll(dir) })
@@ -127,7 +129,7 @@ func (w *world) start(ctx context.Context, service func(address string) *exec.Cm
 	w.url = "http://" + address
 	cmd := service(address)
 	cmd.Env = append(os.Environ(), cmd.Env...)
-	cmd.Env = append(cmd.Env, "DATABASE_URL="+w.server.AppURL("bench"), "WAYPOST_SECRET_KEY=a secret key for measuring, longer than 32 bytes",
+	cmd.Env = append(cmd.Env, "DATABASE_URL="+w.server.AppURL("bench"), "WAYPOST_SECRET_KEY="+benchSecret,
 		"WAYPOST_LOG_LEVEL=error", "WAYPOST_KEY_RATE=0", "WAYPOST_SITE_RATE=0", "WAYPOST_ADDRESS_RATE=0")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
