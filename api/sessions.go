@@ -23,7 +23,7 @@ type SessionService interface {
 
 // Session is a sign-in as its account sees it.
 type Session struct {
-	ID         string    `json:"id" doc:"The value of sid in the session's access tokens." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
+	ID         string    `json:"id" format:"uuid" doc:"The value of sid in the session's access tokens." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
 	Current    bool      `json:"current" doc:"True for the session that sends this request." example:"true"`
 	Methods    []string  `json:"methods" nullable:"false" doc:"How the session was opened: pwd (password), fed (another provider), otp (one-time code), recovery (recovery code)." example:"pwd,otp"`
 	Address    string    `json:"address" doc:"The network address of the sign-in; empty when unknown." example:"203.0.113.7"`
@@ -51,7 +51,7 @@ type sessionCursor struct {
 }
 
 type sessionInput struct {
-	ID string `path:"id" doc:"The session's id." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
+	ID uuidText `path:"id" doc:"The session's id." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
 }
 
 func registerSessions(a huma.API, s SessionService) {

@@ -32,7 +32,7 @@ type createSiteKeyInput struct {
 // SiteKeyInput names a key of a site.
 type SiteKeyInput struct {
 	SiteInput
-	KeyID string `path:"kid" doc:"The key's id." example:"01968a3e-8d40-7a52-8f66-2a7b8c9d0e1f"`
+	KeyID uuidText `path:"kid" doc:"The key's id." example:"01968a3e-8d40-7a52-8f66-2a7b8c9d0e1f"`
 }
 
 func (in *SiteKeyInput) ids() (siteID, keyID uuid.UUID, err error) {

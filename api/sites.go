@@ -32,14 +32,14 @@ type SiteEraser interface {
 // SiteInput names a site. It is exported because Huma passes over embedded structs
 // that are not.
 type SiteInput struct {
-	ID string `path:"id" doc:"The site's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	ID uuidText `path:"id" doc:"The site's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
 }
 
 // siteID reads the id; what is no UUID is no site's.
 func (in *SiteInput) siteID() (uuid.UUID, error) { return parseID(in.ID, site.ErrNoSite) }
 
-func parseID(text string, missing error) (uuid.UUID, error) {
-	id, err := uuid.Parse(text)
+func parseID(text uuidText, missing error) (uuid.UUID, error) {
+	id, err := uuid.Parse(string(text))
 	if err != nil || len(text) != len(uuid.UUID{}.String()) {
 		return uuid.UUID{}, missing
 	}

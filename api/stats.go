@@ -188,7 +188,7 @@ func (q statistic) byAdmin(sites NamedSites) huma.Operation {
 	op.Description += " The answer is that of `GET /api/stats/" + q.name + "` with a key of the site."
 	op.Parameters = append(op.Parameters, &huma.Param{
 		Name: "id", In: "path", Required: true, Description: "The site's id.", Example: "01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10",
-		Schema: &huma.Schema{Type: huma.TypeString},
+		Schema: uuidText("").Schema(nil),
 	})
 	op.Middlewares = huma.Middlewares{openNamed(sites)}
 	op = exportedByID(access(op, roles(identity.Admin), append(q.failures(), site.ErrNoSite)...), "siteId")
@@ -224,7 +224,7 @@ func (q statistic) operation(id, path string) huma.Operation {
 // openNamed finds the site that the path names, as the guard finds that of a key.
 func openNamed(sites NamedSites) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		id, err := parseID(ctx.Param("id"), site.ErrNoSite)
+		id, err := parseID(uuidText(ctx.Param("id")), site.ErrNoSite)
 		var found site.Site
 		if err == nil {
 			found, err = sites.Find(ctx.Context(), id)

@@ -51,7 +51,7 @@ func toWebhookDetail(d webhook.Detail) webhookEventDetail {
 // WebhookInput names an event. It is exported because Huma passes over embedded
 // structs that are not.
 type WebhookInput struct {
-	ID string `path:"id" doc:"The event's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	ID uuidText `path:"id" doc:"The event's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
 }
 
 type getWebhookInput struct {

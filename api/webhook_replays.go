@@ -28,6 +28,7 @@ type WebhookReplays interface {
 // WebhookReplay is the body of a request for a bulk replay: the filters of the
 // list, and force.
 type WebhookReplay struct {
+	_          struct{}  `model:"min=1"`
 	Provider   string    `json:"provider,omitempty" model:"max=50" doc:"Only deliveries to this provider." example:"payment"`
 	Status     string    `json:"status,omitempty" model:"oneof=pending processed failed skipped" doc:"Only deliveries in this state. Processed deliveries are replayed only with force." example:"failed"`
 	EventType  string    `json:"event_type,omitempty" model:"max=100" doc:"Only events of this type." example:"payment.succeeded"`
@@ -139,7 +140,7 @@ type startReplayOutput struct {
 }
 
 type replayInput struct {
-	ID string `path:"id" doc:"The bulk replay's id." example:"01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a"`
+	ID uuidText `path:"id" doc:"The bulk replay's id." example:"01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a"`
 }
 
 type replayOutput struct {
