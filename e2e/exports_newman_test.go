@@ -30,10 +30,10 @@ func download(t *testing.T, url, file string) string {
 	return path
 }
 
-func TestExternalToolsReadTheExportsAndRunThem(t *testing.T) {
-	t.Parallel()
-	tools, dir := npmTools(t), dbtest.TempDir(t)
-	// Providers of the operator's are described and signed like the built-in ones.
+// moreProviders is a configuration with providers of an operator's, which are described and
+// signed like the built-in ones.
+func moreProviders(t *testing.T) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "waypost.yaml")
 	err := os.WriteFile(file, []byte(`webhooks:
   providers:
@@ -43,7 +43,13 @@ func TestExternalToolsReadTheExportsAndRunThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startDev(t, dir, "WAYPOST_CONFIG="+file)
+	return file
+}
+
+func TestExternalToolsReadTheExportsAndRunThem(t *testing.T) {
+	t.Parallel()
+	tools, dir := npmTools(t), dbtest.TempDir(t)
+	p := startDev(t, dir, "WAYPOST_CONFIG="+moreProviders(t))
 	openapi := download(t, p.url+"/docs/openapi.json", "openapi.json")
 	collection := download(t, p.url+"/docs/export/collection", "collection.json")
 	workspace := download(t, p.url+"/docs/export/workspace", "workspace.json")
