@@ -60,7 +60,7 @@ func registerSessions(a huma.API, s SessionService) {
 		Method:      http.MethodGet,
 		Path:        "/api/auth/sessions",
 		Summary:     "List your sessions",
-		Description: "Your sessions that have not ended, newest first, page by page.",
+		Description: "Your active sessions, newest first.",
 	}, inPerson()),
 		export.Variant{Name: "administrator", Summary: "List your sessions"},
 		export.Variant{
@@ -98,7 +98,7 @@ func registerSessionEnds(a huma.API, s SessionService) {
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/sessions/{id}",
 		Summary:       "End one of your sessions",
-		Description:   "The session's tokens end at once. You may end the session that sends this request.",
+		Description:   "End a session and its tokens at once. It may be the one that sends this request.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().ofHolder().whileEnrolling(), account.ErrNoSession), export.Variant{
 		Order: orderEndSession, Credential: memberToken, Parameters: map[string]string{"id": "{{sessionId}}"},
@@ -115,7 +115,7 @@ func registerSessionEnds(a huma.API, s SessionService) {
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/sessions",
 		Summary:       "End all your sessions",
-		Description:   "Signs you out everywhere, including the session that sends this request.",
+		Description:   "Sign out everywhere, including the session that sends this request.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().whileEnrolling()), export.Variant{Order: orderEndSessions, Credential: memberToken}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		return nil, s.EndSessions(ctx)

@@ -99,7 +99,7 @@ func registerSites(a huma.API, s SiteAdmin, e SiteEraser) {
 		Method:        http.MethodDelete,
 		Path:          "/api/admin/sites/{id}",
 		Summary:       "Delete a site",
-		Description:   "The site and its keys are gone at once; a job then erases all of its statistics. This can't be undone.",
+		Description:   "Delete a site and its keys at once; a job then erases its statistics. This can't be undone.",
 		DefaultStatus: http.StatusNoContent,
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *SiteInput) (*struct{}, error) {
 		id, err := in.siteID()
@@ -116,7 +116,7 @@ func registerSiteReads(a huma.API, s SiteAdmin) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/sites",
 		Summary:     "List sites",
-		Description: "The sites whose traffic is counted, newest first, page by page.",
+		Description: "All sites, newest first.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *struct{ Page }) (*listSitesOutput, error) {
 		var c idCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -158,7 +158,7 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 		Method:        http.MethodPost,
 		Path:          "/api/admin/sites",
 		Summary:       "Create a site",
-		Description:   "Creates a site with a public key for its pages. To read its statistics, create a secret key as well.",
+		Description:   "Create a site with a public key for its pages. To read its statistics, create a secret key too.",
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin)), export.Variant{
 		Order: orderSite, Capture: map[string]string{"siteId": "/data/id"},
@@ -173,16 +173,16 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 	})
 
 	for _, method := range []string{http.MethodPatch, http.MethodPut} {
-		id, summary, description := "update-site", "Change a site", "Fields that are left out stay as they are."
+		id, summary, description := "update-site", "Update a site", "Update a site. Omitted fields stay."
 		if method == http.MethodPut {
-			id, summary, description = "put-site", "Change a site, in full or in part", "As PATCH: fields that are left out stay as they are."
+			id, summary, description = "put-site", "Update a site, in full or in part", "Same as PATCH: omitted fields stay."
 		}
 		huma.Register(a, exportedByID(access(huma.Operation{
 			OperationID: id,
 			Method:      method,
 			Path:        "/api/admin/sites/{id}",
 			Summary:     summary,
-			Description: description + " A new time zone takes effect at the end of the site's current day.",
+			Description: description + " A new time zone applies from the end of the site's current day.",
 		}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *updateSiteInput) (*siteOutput, error) {
 			id, err := in.siteID()
 			if err != nil {

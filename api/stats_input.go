@@ -20,7 +20,7 @@ import (
 type StatsInput struct {
 	From    boundText `query:"from" example:"2026-01-01" doc:"Start of the range: a date in the site's time zone, or an RFC 3339 timestamp (inclusive). Without from, to and period, the range is the last 30 days."`
 	To      boundText `query:"to" example:"2026-01-31" doc:"End of the range: a date in the site's time zone (that whole day belongs to the range), or an RFC 3339 timestamp (exclusive). At most 10 years after from."`
-	Period  string    `query:"period" enum:"today,yesterday,7d,30d,90d,12mo,month,year,all" doc:"A range by its name, in place of from and to. All but yesterday end now: 7d, 30d and 90d begin with the first of so many days of the site, today included; 12mo a year ago tomorrow; month and year with their first day; all with the day of the first event. The comparison is with the time of the same length before."`
+	Period  string    `query:"period" enum:"today,yesterday,7d,30d,90d,12mo,month,year,all" doc:"A named range, instead of from and to. All but yesterday end now. 7d, 30d and 90d cover that many days of the site, today included; 12mo starts a year ago tomorrow; month and year start on their first day; all starts on the day of the first event. compare uses the preceding time of equal length."`
 	Limit   int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The maximum number of rows in each list of a breakdown."`
 	Compare string    `query:"compare" hidden:"true"`
 
@@ -40,24 +40,24 @@ func (boundText) Schema(huma.Registry) *huma.Schema {
 // TableInput is that of answers that come as a table as well.
 type TableInput struct {
 	StatsInput
-	Format string `query:"format" enum:"json,csv" default:"json" doc:"csv returns the same rows as a table, for spreadsheets."`
+	Format string `query:"format" enum:"json,csv" default:"json" doc:"csv returns the same rows as a table for spreadsheets."`
 }
 
 // OffsetInput is that of answers with lists of rows.
 type OffsetInput struct {
-	Offset int `query:"offset" minimum:"0" maximum:"10000" default:"0" doc:"How many rows of each list to leave out before the first. X-Total-Count says how many rows the longest list has, Link where the next ones are."`
+	Offset int `query:"offset" minimum:"0" maximum:"10000" default:"0" doc:"How many rows of each list to skip. X-Total-Count is the length of the longest list; Link has the URL of the next rows."`
 }
 
 // VisitsInput is that of answers with numbers that sessions have.
 type VisitsInput struct {
-	Metrics []string `query:"metrics" enum:"sessions,bounce_rate,avg_duration,views_per_visit" doc:"Which of these to add, separated by commas. They are read from sessions, so that an answer takes the longer the more of them there are."`
+	Metrics []string `query:"metrics" enum:"sessions,bounce_rate,avg_duration,views_per_visit" doc:"Numbers to add, separated by commas. They are computed from sessions: the more sessions, the slower the answer."`
 }
 
 func (in VisitsInput) any() bool { return len(in.Metrics) > 0 }
 
 // EmptyInput is that of answers with rows of sessions.
 type EmptyInput struct {
-	Empty bool `query:"empty" default:"false" doc:"true adds to each list of a dimension of sessions the row (none): those without a label. A label that itself reads so is then written \\(none)."`
+	Empty bool `query:"empty" default:"false" doc:"true adds the row (none) for sessions without a label. A label that reads (none) itself is then written \\(none)."`
 }
 
 // GranularityInput is that of answers over time.
