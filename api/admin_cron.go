@@ -32,7 +32,7 @@ func registerTasks(a huma.API, s TaskAdmin) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/cron",
 		Summary:     "List periodic tasks",
-		Description: "What runs by a schedule, by name, with its next and its latest run. The schedule survives restarts: a run that was due while no process was up happens once, as soon as one is.",
+		Description: "Scheduled tasks by name, with their next and last run. Schedules survive restarts: a run that was due while no process was up happens once at the next start.",
 	}, roles(identity.Admin)), func(ctx context.Context, _ *struct{}) (*struct{ Body list[PeriodicTask] }, error) {
 		tasks, err := s.Tasks(ctx)
 		if err != nil {
@@ -42,12 +42,11 @@ func registerTasks(a huma.API, s TaskAdmin) {
 	})
 
 	huma.Register(a, access(huma.Operation{
-		OperationID: "run-periodic-task",
-		Method:      http.MethodPost,
-		Path:        "/api/admin/cron/{name}/run",
-		Summary:     "Run a periodic task now",
-		Description: "Starts a run besides the schedule, which stays as it is, and answers its job. If a run waits or is under way, the answer is the job of that one. " +
-			"A task of all instances is run by one of them.",
+		OperationID:   "run-periodic-task",
+		Method:        http.MethodPost,
+		Path:          "/api/admin/cron/{name}/run",
+		Summary:       "Run a periodic task now",
+		Description:   "Start an extra run and return its job; the schedule stays. If a run is waiting or running already, its job is returned. Only one instance runs the task.",
 		DefaultStatus: http.StatusAccepted,
 	}, roles(identity.Admin), queue.ErrNoTask), func(ctx context.Context, in *TaskInput) (*startedTaskOutput, error) {
 		job, err := s.RunTask(ctx, in.Name)

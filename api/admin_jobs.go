@@ -58,7 +58,7 @@ type jobCursor struct {
 func Jobs(s JobService) Resource {
 	return Resource{
 		Tag: "Jobs", Area: "Service",
-		Description: "The work in the background, of all processes: jobs, the queues in which they wait, and the tasks that run by a schedule.",
+		Description: "Background work of all processes: jobs, their queues, and scheduled tasks.",
 		Register: func(a huma.API) {
 			registerJobs(a, s)
 			registerJobActions(a, s)
@@ -80,8 +80,7 @@ func registerJobs(a huma.API, s JobAdmin) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/jobs",
 		Summary:     "List jobs",
-		Description: "Jobs of all states, newest first, page by page. Completed and cancelled jobs are deleted after a day, discarded ones after a week. " +
-			"Secrets in the arguments and in the texts of errors are replaced by `[redacted]`.",
+		Description: "Jobs in any state, newest first. Completed and cancelled jobs are deleted after a day, discarded ones after a week. Secrets in arguments and errors are replaced by `[redacted]`.",
 	}, roles(identity.Admin)), export.Variant{
 		Parameters: map[string]string{"state": "completed"}, Capture: map[string]string{"jobId": "/data/0/id"},
 	}), func(ctx context.Context, in *listJobsInput) (*listJobsOutput, error) {
@@ -105,7 +104,7 @@ func registerJobs(a huma.API, s JobAdmin) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/jobs/{id}",
 		Summary:     "Show a job",
-		Description: "One job, with the errors of its latest 25 failed attempts.",
+		Description: "One job, with the errors of its last 25 failed attempts.",
 	}, roles(identity.Admin), queue.ErrNoJob), anEndedJob(0)), func(ctx context.Context, in *JobInput) (*jobOutput, error) {
 		job, err := s.Get(ctx, in.ID)
 		if err != nil {
@@ -120,9 +119,9 @@ func registerJobActions(a huma.API, s JobAdmin) {
 		OperationID: "retry-job",
 		Method:      http.MethodPost,
 		Path:        "/api/admin/jobs/{id}/retry",
-		Summary:     "Run a job again",
-		Description: "A job that waits for its next attempt after a failure makes it now. A job that ended, successfully or not, runs again, with one attempt more if it used all of them up. " +
-			"A job that runs, waits for a worker or is scheduled is 409, and so is one of a sort of which there is only one at a time while another one is on.",
+		Summary:     "Retry a job",
+		Description: "A job waiting for its next attempt starts it now. A job that ended, successfully or not, runs again, with one more attempt if it had used all. A job that is " +
+			"running, waiting for a worker or scheduled is 409; so is a job of a kind that allows only one at a time while another one is active.",
 	}, roles(identity.Admin), queue.ErrNoJob, queue.ErrNotRetryable), anEndedJob(1, http.StatusOK, http.StatusConflict)), func(ctx context.Context, in *JobInput) (*jobOutput, error) {
 		job, err := s.Retry(ctx, in.ID)
 		if err != nil {
@@ -136,8 +135,8 @@ func registerJobActions(a huma.API, s JobAdmin) {
 		Method:      http.MethodPost,
 		Path:        "/api/admin/jobs/{id}/cancel",
 		Summary:     "Cancel a job",
-		Description: "A job that does not run is cancelled at once. If it runs, the process that runs it is told to end it: the answer is still `running`, and the job is `cancelled` once its worker has ended; " +
-			"a worker that succeeds nevertheless completes it. A job that ended already stays as it is.",
+		Description: "A job that is not running is cancelled at once. A running job is told to stop: the answer still says `running`, and the job becomes `cancelled` when its worker has " +
+			"stopped, or `completed` if the worker finishes first. A job that ended stays as it is.",
 	}, roles(identity.Admin), queue.ErrNoJob), anEndedJob(2)), func(ctx context.Context, in *JobInput) (*jobOutput, error) {
 		job, err := s.Cancel(ctx, in.ID)
 		if err != nil {
@@ -158,7 +157,7 @@ func registerJobActions(a huma.API, s JobAdmin) {
 		Method:        http.MethodDelete,
 		Path:          "/api/admin/jobs/{id}",
 		Summary:       "Delete a job",
-		Description:   "Whatever the job was to do is not done, unless something else does it: a sweep often finds such work. A running job is 409; cancel it first.",
+		Description:   "Delete a job without running it. A periodic sweep may create the same work again. A running job is 409; cancel it first.",
 		DefaultStatus: http.StatusNoContent,
 	}, roles(identity.Admin), queue.ErrNoJob, queue.ErrJobRunning), anEndedJob(3, http.StatusNoContent, http.StatusConflict)), func(ctx context.Context, in *JobInput) (*struct{}, error) {
 		return nil, s.Delete(ctx, in.ID)
@@ -188,7 +187,7 @@ func registerQueues(a huma.API, s QueueAdmin) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/queues",
 		Summary:     "List queues",
-		Description: "All queues by name. Jobs of one queue do not delay those of another.",
+		Description: "All queues, by name. Queues do not delay each other.",
 	}, roles(identity.Admin)), func(ctx context.Context, _ *struct{}) (*struct{ Body list[Queue] }, error) {
 		queues, err := s.Queues(ctx)
 		if err != nil {
@@ -202,7 +201,7 @@ func registerQueues(a huma.API, s QueueAdmin) {
 		Method:      http.MethodPost,
 		Path:        "/api/admin/queues/{name}/pause",
 		Summary:     "Pause a queue",
-		Description: "No process takes a job of this queue until it is resumed, also after a restart. Jobs that run go on to their end. A paused queue stays paused.",
+		Description: "Stop all processes from starting jobs of this queue until it is resumed, even after a restart. Running jobs finish. Pausing a paused queue changes nothing.",
 	}, roles(identity.Admin), queue.ErrNoQueue), func(ctx context.Context, in *QueueInput) (*queueOutput, error) {
 		q, err := s.PauseQueue(ctx, in.Name)
 		if err != nil {
@@ -216,7 +215,7 @@ func registerQueues(a huma.API, s QueueAdmin) {
 		Method:      http.MethodPost,
 		Path:        "/api/admin/queues/{name}/resume",
 		Summary:     "Resume a queue",
-		Description: "Processes take jobs of this queue again. A queue that is not paused stays as it is.",
+		Description: "Let processes start jobs of this queue again. Resuming a queue that is not paused changes nothing.",
 	}, roles(identity.Admin), queue.ErrNoQueue), func(ctx context.Context, in *QueueInput) (*queueOutput, error) {
 		q, err := s.ResumeQueue(ctx, in.Name)
 		if err != nil {

@@ -61,7 +61,7 @@ type mailCursor struct {
 func Mails(s MailAdmin) Resource {
 	return Resource{
 		Tag: "Mails", Area: "Service",
-		Description: "Every mail that the service sent, or would have sent: what it said, whether it left, and why it did not. Mails are kept for 90 days.",
+		Description: "Every mail of the service, with its text, its state and its error. Mails are kept for 90 days.",
 		Register: func(a huma.API) {
 			registerMails(a, s)
 			registerSending(a, s)
@@ -75,7 +75,7 @@ func registerMails(a huma.API, s MailAdmin) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/mails",
 		Summary:     "List mails",
-		Description: "The outbox, newest first, page by page. Those that can't be sent at the moment are `queued` and have an `error`.",
+		Description: "All mails, newest first. A mail that can't be sent at the moment is `queued` and has an `error`.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *listMailsInput) (*listMailsOutput, error) {
 		var c mailCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -97,7 +97,7 @@ func registerMails(a huma.API, s MailAdmin) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/mails/{id}",
 		Summary:     "Show a mail",
-		Description: "One mail with its text and HTML. The secrets of links are left out.",
+		Description: "One mail with its text and HTML. Secrets in links are left out.",
 	}, roles(identity.Admin), mail.ErrMail), "mailId"), func(ctx context.Context, in *MailInput) (*mailTextOutput, error) {
 		m, err := s.Find(ctx, in.ID)
 		if err != nil {
@@ -124,7 +124,7 @@ func registerSending(a huma.API, s MailAdmin) {
 		Method:        http.MethodPost,
 		Path:          "/api/admin/mails/test",
 		Summary:       "Send a test mail",
-		Description:   "Queues a mail that says that mail works. An address gets at most 10 an hour. Ask for the mail later to see whether it left.",
+		Description:   "Queue a mail that confirms that sending works. At most 10 mails per address in an hour. Show the mail later to see whether it was sent.",
 		DefaultStatus: http.StatusAccepted,
 	}, roles(identity.Admin), mail.ErrLimited), export.Variant{Order: orderTestMail, Capture: map[string]string{"mailId": "/data/id"}}), func(ctx context.Context, in *testMailInput) (*mailOutput, error) {
 		m, err := s.SendTest(ctx, in.Body.To)
@@ -138,9 +138,9 @@ func registerSending(a huma.API, s MailAdmin) {
 		OperationID: "resend-mail",
 		Method:      http.MethodPost,
 		Path:        "/api/admin/mails/{id}/resend",
-		Summary:     "Send a mail again",
-		Description: "Queues a mail again that is not on its way, with a new `Message-ID`. If it has a link, it gets a new one, and the account's older links of that sort are void. " +
-			"It counts as one of the 10 mails that its address gets in an hour.",
+		Summary:     "Resend a mail",
+		Description: "Queue a mail again, with a new `Message-ID`. A link in it is replaced, and older links of that kind stop working. It counts towards the 10 mails per address in an " +
+			"hour. A mail that is still on its way is 409.",
 		DefaultStatus: http.StatusAccepted,
 	}, roles(identity.Admin), mail.ErrMail, mail.ErrQueued, mail.ErrNotResendable, mail.ErrLimited), export.Variant{
 		Parameters: map[string]string{"id": "{{mailId}}"}, Status: []int{http.StatusAccepted, http.StatusConflict}, // it may still be on its way

@@ -83,15 +83,15 @@ type listWebhooksInput struct {
 	ExternalID string         `query:"external_id" maxLength:"255" doc:"Only the event with this id of the provider." example:"evt_1"`
 	Target     string         `query:"target" maxLength:"100" doc:"Only events that go, or went, to the target of this name." example:"default"`
 	Error      string         `query:"error" maxLength:"200" doc:"Only events whose error begins with this text, in upper or lower case." example:"the target answered 503"`
-	Repeated   bool           `query:"repeated" doc:"With true, only deliveries whose body an earlier delivery of their provider has: not the first of them." example:"false"`
-	Handled    bool           `query:"handled" default:"true" doc:"With false, only deliveries that were processed because no handler was bound when they came." example:"true"`
+	Repeated   bool           `query:"repeated" doc:"true: only deliveries whose body equals that of an earlier delivery of the provider." example:"false"`
+	Handled    bool           `query:"handled" default:"true" doc:"false: only deliveries processed without a handler, because none was bound yet." example:"true"`
 	From       time.Time      `query:"from" doc:"Only deliveries at or after this instant." example:"2025-05-01T00:00:00Z"`
 	To         time.Time      `query:"to" doc:"Only deliveries before this instant." example:"2025-06-01T00:00:00Z"`
 }
 
 type replayWebhookInput struct {
 	WebhookInput
-	Force bool `query:"force" doc:"Also replay an event that was processed: its effect happens again."`
+	Force bool `query:"force" doc:"Also replay a processed event: its effect happens again."`
 }
 
 type webhookCursor struct {
@@ -125,7 +125,7 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks",
 		Summary:     "List webhook deliveries",
-		Description: "Stored deliveries, newest first, page by page.",
+		Description: "Stored deliveries, newest first.",
 		Responses:   answersJSON[list[WebhookEvent]](a),
 	}, roles(identity.Admin)), export.Variant{Order: orderEvents, Capture: map[string]string{"eventId": "/data/0/id"}}), func(ctx context.Context, in *listWebhooksInput) (*verbatimOutput, error) {
 		f, after, err := in.filter()
@@ -159,10 +159,10 @@ func registerAdminWebhooks(a huma.API, s WebhookAdmin) {
 		Method:      http.MethodPost,
 		Path:        "/api/admin/webhooks/{id}/replay",
 		Summary:     "Replay a webhook delivery",
-		Description: "Runs the event's handler again from the stored bytes, and answers the event with its new outcome. You can replay a failed event, " +
-			"and a pending event that nobody is handling; if it waits for its next attempt, that attempt starts now. A processed event is replayed only with `force=true`. " +
-			"An event with targets goes to those that don't have it yet; with `force=true` to all of today's configuration, with another `webhook-id` (`<id>_r<n>` after n times). " +
-			"The answer is still `pending` when the handler takes longer than 8 seconds, when the event is forwarded, and when this instance has no handler for the event and leaves it to an instance that has one.",
+		Description: "Run the event's handler again on the stored bytes and return the event with its new outcome. Failed events can be replayed, and pending events that nobody is " +
+			"handling; a waiting attempt starts now. Processed events need `force=true`. An event with targets goes to those that don't have it yet; with `force=true` to all " +
+			"targets of the current configuration, with another `webhook-id` (`<id>_r<n>` after n times). The answer is `pending` if the handler takes longer than 8 seconds, if " +
+			"the event is forwarded, or if only another instance has a handler for it.",
 		Responses: answersJSON[single[WebhookEvent]](a),
 	}, roles(identity.Admin), webhook.ErrEvent, webhook.ErrInFlight, webhook.ErrNotReplayable, webhook.ErrEmptied), export.Variant{
 		Order: orderReplay, Parameters: map[string]string{"id": "{{eventId}}", "force": "true"},

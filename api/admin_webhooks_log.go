@@ -114,8 +114,8 @@ func registerWebhookLog(a huma.API, s WebhookLog) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/rejected",
 		Summary:     "List refused webhook deliveries",
-		Description: "Deliveries that were refused and so have no event, newest first, page by page. The newest 1,000 of each provider, and the newest 1,000 of all " +
-			"unknown providers together, are kept for 30 days. Entries are written in the background: they appear a moment after the refusal, and during a flood some refusals are only counted.",
+		Description: "Deliveries that were refused and have no event, newest first. The newest 1,000 of each provider, and the newest 1,000 of all unknown providers together, are kept " +
+			"for 30 days. Entries appear a moment after the refusal; during a flood some refusals are only counted.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *listRejectedInput) (*listRejectedOutput, error) {
 		var after *uuid.UUID
 		if in.Cursor != "" {
@@ -148,7 +148,7 @@ func registerWebhookLog(a huma.API, s WebhookLog) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/providers",
 		Summary:     "List webhook providers",
-		Description: "The registered providers by name: how they are verified, whether their secret is set (never the secret itself), and how many of their events are in which state.",
+		Description: "The registered providers, by name: how they are verified, whether their secret is set (never the secret itself), and their number of events by state.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *listProvidersInput) (*listProvidersOutput, error) {
 		var after providerCursor
 		if err := decodeCursor(in.Cursor, &after); err != nil {

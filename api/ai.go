@@ -32,8 +32,8 @@ type AILedger interface {
 func AI(s AIService) Resource {
 	return Resource{
 		Tag: "AI gateway", Area: "AI",
-		Description: "Language models behind one address, in the form of OpenAI's API: its clients need no more than a base URL, `/api/ai/v1` of this service, and an API token with scope `ai` as key. " +
-			"What a call can cost at most is reserved before it is made, and what it used is booked when it ends. Prompts and answers are neither stored nor logged.",
+		Description: "Language models behind one OpenAI-compatible API. Clients need only the base URL `/api/ai/v1` of this service and an API token with scope `ai` as key. " +
+			"The highest possible cost of a call is reserved first; the actual cost is booked at its end. Prompts and answers are neither stored nor logged.",
 		Register: func(a huma.API) {
 			registerAICalls(a, s)
 			registerAIModels(a, s)
@@ -116,7 +116,7 @@ func registerAIUsage(a huma.API, s AILedger) {
 		Method:      http.MethodGet,
 		Path:        "/api/ai/usage",
 		Summary:     "List your use of language models",
-		Description: "What your account used, its API tokens included, by day and model, newest days first.",
+		Description: "Usage of your account and its API tokens, by day and model, newest first.",
 	}, signedIn().ofOneself()), func(ctx context.Context, in *listAIUsageInput) (*struct{ Body list[AIUsage] }, error) {
 		rows, total, err := in.list(ctx, s, identity.FromContext(ctx).UserID, in.Page)
 		if err != nil {
@@ -129,7 +129,7 @@ func registerAIUsage(a huma.API, s AILedger) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/ai/usage",
 		Summary:     "List everybody's use of language models",
-		Description: "What accounts used, by day, model and account, newest days first.",
+		Description: "Usage by day, model and account, newest first.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *listAllAIUsageInput) (*struct{ Body list[AccountAIUsage] }, error) {
 		rows, total, err := in.list(ctx, s, int64(in.UserID), in.Page) // at most as large as that
 		if err != nil {
@@ -155,7 +155,7 @@ func registerAIBudgets(a huma.API, s AILedger) {
 		Method:      http.MethodGet,
 		Path:        "/api/ai/budget",
 		Summary:     "Show your budget for language models",
-		Description: "What your account may spend, what it spent, and what calls that are on keep back. Each API token may spend as much, within that of its account.",
+		Description: "What your account may spend, has spent, and has reserved for running calls. Each API token may spend as much, within the account's budget.",
 	}, signedIn().ofOneself()), func(ctx context.Context, _ *struct{}) (*struct{ Body single[AIBudget] }, error) {
 		st, err := s.Budget(ctx, identity.FromContext(ctx).UserID)
 		if err != nil {
@@ -168,7 +168,7 @@ func registerAIBudgets(a huma.API, s AILedger) {
 		Method:      http.MethodPut,
 		Path:        "/api/admin/ai/budgets/{user_id}",
 		Summary:     "Set an account's budget for language models",
-		Description: "It takes effect with the next call. Null takes the account's own budget away, so that the configured one is in force again.",
+		Description: "Applies from the next call. Null removes the account's own budget, so that the configured one applies again.",
 	}, roles(identity.Admin), aigateway.ErrNoUser), export.Variant{Parameters: map[string]string{"user_id": "{{userId}}"}}), func(ctx context.Context, in *putAIBudgetInput) (*struct{ Body single[AIBudget] }, error) {
 		var budget *aigateway.Money
 		if wanted := in.Body.Value().Budget; wanted != nil {

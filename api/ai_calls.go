@@ -89,10 +89,9 @@ func registerAICalls(a huma.API, s AICalls) {
 		OperationID: "create-chat-completion",
 		Method:      http.MethodPost,
 		Path:        "/api/ai/v1/chat/completions",
-		Summary:     "Ask a language model",
-		Description: "As OpenAI's `POST /v1/chat/completions`, with JSON or, with `stream`, server-sent events as answer; tools and images are passed on, and so is what is unknown here. " +
-			"The answer has at most as many tokens as the model's `max_output` allows, however many are asked for. " +
-			"A stream that fails ends with `data: {\"error\": ...}` and without `data: [DONE]`.",
+		Summary:     "Create a chat completion",
+		Description: "Like OpenAI's `POST /v1/chat/completions`, with JSON or, with `stream`, server-sent events. Tools, images and unknown members are passed on. The model's " +
+			"`max_output` limits the answer, whatever the request says. A failing stream ends with `data: {\"error\": ...}` and without `data: [DONE]`.",
 		MaxBodyBytes: maxAIBody,
 		Metadata:     map[string]any{bodyHostKey: bodies},
 		Responses: map[string]*huma.Response{"200": {Description: "The answer.", Headers: streamHeaders(), Content: map[string]*huma.MediaType{
@@ -106,8 +105,8 @@ func registerAICalls(a huma.API, s AICalls) {
 		OperationID:  "create-embeddings",
 		Method:       http.MethodPost,
 		Path:         "/api/ai/v1/embeddings",
-		Summary:      "Make embeddings",
-		Description:  "As OpenAI's `POST /v1/embeddings`. Models of Anthropic have none.",
+		Summary:      "Create embeddings",
+		Description:  "Like OpenAI's `POST /v1/embeddings`. Anthropic's models have none.",
 		MaxBodyBytes: maxAIBody,
 		Metadata:     map[string]any{bodyHostKey: bodies},
 		Responses: map[string]*huma.Response{"200": {Description: "The embeddings.", Headers: aiHeaders(), Content: map[string]*huma.MediaType{
@@ -281,7 +280,7 @@ func registerAIModels(a huma.API, s AICalls) {
 		Method:      http.MethodGet,
 		Path:        "/api/ai/v1/models",
 		Summary:     "List language models",
-		Description: "The models that your role may use, as OpenAI's `GET /v1/models`.",
+		Description: "The models your role may use, like OpenAI's `GET /v1/models`.",
 	}, aiAccess()), func(ctx context.Context, _ *struct{}) (*aiModelsOutput, error) {
 		p := identity.FromContext(ctx)
 		allowance, err := s.Allowance(ctx, p)

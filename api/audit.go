@@ -92,7 +92,7 @@ func Audit(s AuditService, accounts RecentSignIn) Resource {
 	return Resource{
 		Tag: "Audit log", Area: "Service",
 		Description: "Who changed what, and when: a chain of hashes that the database itself writes, with signed checkpoints and proofs. " +
-			"All hashes are in hexadecimal, but in notes they are as notes have them.",
+			"Hashes are hexadecimal, except inside notes, which have their own encoding.",
 		Register: func(a huma.API) {
 			registerAuditEntries(a, s)
 			registerAuditVerification(a, s)
@@ -110,7 +110,7 @@ func registerAuditEntries(a huma.API, s AuditEntries) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/audit",
 		Summary:     "List audit entries",
-		Description: "The entries of the audit log, newest first, page by page. A change appears within a second of being made.",
+		Description: "All entries, newest first. A change appears within a second.",
 	}, roles(identity.Admin)), export.Variant{Capture: map[string]string{"auditSeq": "/data/0/seq"}}), func(ctx context.Context, in *listAuditInput) (*listAuditOutput, error) {
 		var c auditCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -135,8 +135,8 @@ func registerAuditEntries(a huma.API, s AuditEntries) {
 		OperationID: "get-audit-entry",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/audit/{seq}",
-		Summary:     "Get an audit entry",
-		Description: "One entry with everything that its hash is made of.",
+		Summary:     "Show an audit entry",
+		Description: "One entry, with everything its hash is computed from.",
 	}, roles(identity.Admin), audit.ErrEntry), ofAuditEntry), func(ctx context.Context, in *AuditInput) (*auditOutput, error) {
 		e, err := s.Get(ctx, in.Seq)
 		if err != nil {
@@ -154,9 +154,9 @@ func registerAuditErasure(a huma.API, s AuditEntries, accounts RecentSignIn) {
 		OperationID: "erase-audit-entries",
 		Method:      http.MethodPost,
 		Path:        "/api/admin/audit/erase",
-		Summary:     "Erase what the audit log holds of a row",
-		Description: "Empties `changes` and `salt` of all entries about one row, so that a person can be erased. Who did what to the row and when stays, and so do the digests: " +
-			"the chain is as valid as before. A note in the log names the emptied entries. This can't be undone. Needs a sign-in within the last 15 minutes.",
+		Summary:     "Erase an audited row's data",
+		Description: "Empty `changes` and `salt` in all entries about one row, for example to erase a person. Who changed the row and when stays, and so do the digests: the chain stays " +
+			"valid. The log records which entries were emptied. This can't be undone. Requires a sign-in within the last 15 minutes.",
 	}, roles(identity.Admin).bySession(), audit.ErrNothing, account.ErrReauthenticate), export.Variant{
 		Order: orderErase, Body: map[string]any{"table": "users", "row_id": "{{userId}}"},
 	}), func(ctx context.Context, in *struct{ Body model.Request[AuditRow] }) (*erasedOutput, error) {

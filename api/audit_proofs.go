@@ -72,9 +72,9 @@ func registerAuditVerification(a huma.API, s AuditProofs) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/audit/verify",
 		Summary:     "Verify the audit log",
-		Description: "Recomputes the hashes of the entries, the rows of batches, and the roots and signatures of the checkpoints in the range, all from one snapshot. " +
-			"The answer is 200 also if the chain is broken: then `ok` is false, and `first_bad` names the first wrong entry. " +
-			"One call verifies at most 1,000,000 entries; more are 422: verify range by range, or use `waypost audit verify`.",
+		Description: "Recompute the hashes of the entries, the rows of batches, and the roots and signatures of the checkpoints in a range, in one snapshot. A broken chain is 200 too, " +
+			"with `ok` false and the first wrong entry in `first_bad`. One call verifies at most 1,000,000 entries; more are 422. Verify range by range, or use `waypost audit " +
+			"verify`.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *verifyAuditInput) (*auditVerdictOutput, error) {
 		if in.ToSeq != 0 && in.ToSeq < in.FromSeq {
 			return nil, fault.Validation(map[string]string{"query.to_seq": "Must not be less than from_seq."})
@@ -97,7 +97,7 @@ func registerAuditCheckpoints(a huma.API, s AuditProofs) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/audit/checkpoints",
 		Summary:     "List audit checkpoints",
-		Description: "The signed checkpoints of the audit log, newest first, page by page. After a change there is a new one within 30 seconds.",
+		Description: "The signed checkpoints of the audit log, newest first. A change gets one within 30 seconds.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *struct{ Page }) (*listCheckpointsOutput, error) {
 		var c auditCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -120,8 +120,8 @@ func registerAuditCheckpoints(a huma.API, s AuditProofs) {
 		OperationID: "get-audit-key",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/audit/key",
-		Summary:     "Get the key of the checkpoints",
-		Description: "The public key that verifies checkpoints. Keep it outside, together with checkpoints.",
+		Summary:     "Get the key that verifies checkpoints",
+		Description: "The public key of the checkpoints' signatures. Keep a copy elsewhere, together with checkpoints.",
 	}, roles(identity.Admin)), func(ctx context.Context, _ *struct{}) (*auditKeyOutput, error) {
 		k, err := s.Key(ctx)
 		if err != nil {
@@ -136,8 +136,8 @@ func registerAuditProofs(a huma.API, s AuditProofs) {
 		OperationID: "get-audit-proof",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/audit/proof/{seq}",
-		Summary:     "Prove that an entry is in the audit log",
-		Description: "An inclusion proof: the hashes that lead from the entry's hash to the root of the Merkle tree of a size.",
+		Summary:     "Prove that an entry is in the log",
+		Description: "An inclusion proof: the hashes from the entry's hash to the root of the Merkle tree of the given size.",
 	}, roles(identity.Admin), audit.ErrEntry), export.Variant{
 		Parameters: map[string]string{"seq": "{{auditSeq}}", "size": "{{auditSeq}}"},
 	}), func(ctx context.Context, in *auditProofInput) (*auditProofOutput, error) {
@@ -152,8 +152,8 @@ func registerAuditProofs(a huma.API, s AuditProofs) {
 		OperationID: "get-audit-consistency",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/audit/consistency",
-		Summary:     "Prove that the audit log was only appended to",
-		Description: "A consistency proof: the hashes that show that the larger tree begins with the entries of the smaller one.",
+		Summary:     "Prove that the log was only appended to",
+		Description: "A consistency proof: the hashes that show that the larger tree starts with the entries of the smaller one.",
 	}, roles(identity.Admin)), export.Variant{
 		Parameters: map[string]string{"old": "1", "new": "{{auditSeq}}"},
 	}), func(ctx context.Context, in *auditConsistencyInput) (*auditConsistencyOutput, error) {

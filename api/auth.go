@@ -31,7 +31,7 @@ type AuthService interface {
 var errThrottled = throttle.ErrLimited.After(time.Minute)
 
 // errServiceAccount is for what only a person has.
-var errServiceAccount = fault.New(fault.Forbidden, "service_account", "A service account has no profile of a person.")
+var errServiceAccount = fault.New(fault.Forbidden, "service_account", "A service account has no personal profile.")
 
 // Login is the body of a sign-in.
 type Login struct {
@@ -99,13 +99,10 @@ func registerAuth(a huma.API, s AuthService) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/login",
 		Summary:     "Sign in",
-		Description: "Checks an e-mail address and a password, opens a session and answers with its tokens; " +
-			"with two-factor authentication it answers with an `mfa_token` instead. " +
-			"An unknown address and a wrong password get the same `invalid_credentials`; " +
-			"a deactivated account gets `account_inactive` if the password is right. " +
-			"After ten failures in a row for one account, or a hundred from one network address in 15 minutes, the answer is 429; " +
-			"so it is after 300 right passwords of one account from one address in 15 minutes: a program that asks often keeps its session, or has an API token. " +
-			"An account has at most 50 sessions; one more ends the first.",
+		Description: "Check an e-mail address and a password, open a session and return its tokens; with two-factor authentication, return an `mfa_token` instead. An unknown address and " +
+			"a wrong password get the same `invalid_credentials`; a deactivated account gets `account_inactive` if the password is right. The answer is 429 after 10 failures in " +
+			"a row for one account, after 100 from one network address in 15 minutes, and after 300 correct sign-ins of one account from one address in 15 minutes. Programs " +
+			"should keep their session or use an API token. An account has at most 50 sessions; one more ends the oldest.",
 	}, public().forPeople(signingIn), account.ErrInvalidCredentials, account.ErrInactive, errThrottled, account.ErrBusy), exportedSignIns()...), func(ctx context.Context, in *loginInput) (*signInOutput, error) {
 		c := in.Body.Value()
 		signed, err := s.SignIn(ctx, c.Email, c.Password)
@@ -119,11 +116,10 @@ func registerAuth(a huma.API, s AuthService) {
 		OperationID: "refresh-session",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/refresh",
-		Summary:     "Get the next tokens",
-		Description: "Spends a refresh token and answers with the session's next tokens. A refresh token works once: " +
-			"if it is sent again, the session ends, because the token may have been stolen. Where the service allows a second use shortly after the first, " +
-			"the second use starts a second branch of tokens. Use only one branch: once a token of one branch was spent, a token of the other ends the session. " +
-			"After 300 refreshes of one session, or 3,000 of one account, in 15 minutes the answer is 429; it spends nothing, so that the same token works later.",
+		Summary:     "Refresh tokens",
+		Description: "Exchange a refresh token for the session's next tokens. A refresh token works once: sending it again ends the session, because the token may be stolen. If the " +
+			"service allows a second use shortly after the first, that use starts a second branch of tokens. Continue only one branch: using a token of the other one ends the " +
+			"session. The answer is 429 after 300 refreshes of one session, or 3,000 of one account, in 15 minutes; the token then stays valid.",
 	}, public().forPeople(signingIn), account.ErrRefreshReused, account.ErrRefreshUnknown, account.ErrSessionRevoked, errThrottled), export.Variant{
 		Body:    map[string]any{"refresh_token": "{{refreshToken}}"},
 		Capture: map[string]string{"accessToken": "/data/access_token", "refreshToken": "/data/refresh_token"},
@@ -144,7 +140,7 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		Method:        http.MethodPost,
 		Path:          "/api/auth/logout",
 		Summary:       "Sign out",
-		Description:   "Ends the session of the access token, with all of its tokens, at once.",
+		Description:   "End the session of the access token, with all its tokens, at once.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().whileEnrolling().forPeople(signingIn)), export.Variant{Order: orderSignOut}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		err := s.SignOut(ctx)
@@ -158,8 +154,8 @@ func registerWhoAmI(a huma.API, s AuthService) {
 		OperationID: "get-me",
 		Method:      http.MethodGet,
 		Path:        "/api/auth/me",
-		Summary:     "Who am I?",
-		Description: "The account of the access token, or of an API token's owner, as it is now. A service account is no person and gets 403.",
+		Summary:     "Show your account",
+		Description: "The account of the access token, or of the API token's owner. Service accounts get 403.",
 	}, signedIn().ofPerson().whileEnrolling(), errServiceAccount), func(ctx context.Context, _ *struct{}) (*userOutput, error) {
 		if identity.FromContext(ctx).Service {
 			return nil, errServiceAccount

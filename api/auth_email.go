@@ -35,10 +35,10 @@ func registerEmailChanges(a huma.API, s EmailService) {
 		OperationID: "change-email",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/email/change",
-		Summary:     "Ask for another e-mail address",
-		Description: "Mails a link to the address; the account keeps its present one until the link is used, within a day and while the session that asked lasts. " +
-			"The answer is the same whoever has the address. Asking again replaces a change that waits; asking for the present address cancels it. " +
-			"Needs a sign-in within the last 15 minutes. An account can ask ten times in an hour, taken addresses included, and one network address 60 times.",
+		Summary:     "Change your e-mail address",
+		Description: "Mail a link to the new address. The account keeps its current address until the link is used, within a day and while this session lasts. The answer is the same if " +
+			"another account has the address. A new request replaces a pending one; requesting the current address cancels it. Requires a sign-in within the last 15 minutes. At " +
+			"most 10 requests per account and 60 per network address in an hour.",
 		DefaultStatus: http.StatusAccepted,
 	}, inPerson().forPeople(signingIn), account.ErrReauthenticate, errThrottled), export.Variant{
 		Order: orderChangeEmail, Credential: memberToken, Body: anAddress(),
@@ -52,17 +52,16 @@ func registerEmailChanges(a huma.API, s EmailService) {
 	registerEmailCode(a, huma.Operation{
 		OperationID: "confirm-email-change",
 		Path:        "/api/auth/email/confirm",
-		Summary:     "Confirm another e-mail address",
-		Description: "Spends the code of a link that was mailed to the address that you asked for, and gives it to the account. " +
-			"If the former address was verified, it gets a link that takes the change back, and nobody else can have it for seven days.",
+		Summary:     "Confirm an e-mail change",
+		Description: "Redeem the code mailed to the new address and switch the account to it. If the old address was verified, it gets a link that undoes the change, and stays reserved for seven days.",
 	}, func(ctx context.Context, token string) error { return s.ConfirmEmail(ctx, token) }, "This is your address now.", account.ErrLinkInvalid, account.ErrEmailTaken)
 
 	registerEmailCode(a, huma.Operation{
 		OperationID: "undo-email-change",
 		Path:        "/api/auth/email/undo",
-		Summary:     "Take a change of the e-mail address back",
-		Description: "Spends the code of a link that was mailed to the former address, within seven days of the change: restores that address, " +
-			"ends all sessions and API tokens, voids the password, removes identities and a second factor that were added lately, and mails a link to choose a new password.",
+		Summary:     "Undo an e-mail change",
+		Description: "Redeem the code mailed to the old address, within seven days of the change. Restores that address, ends all sessions and API tokens, voids the password, removes " +
+			"recently added identities and second factors, and mails a link for setting a new password.",
 	}, func(ctx context.Context, token string) error { return s.UndoEmail(ctx, token) }, "The former address is restored, and everything was signed out. A mail with a link to choose a new password is on its way.", account.ErrLinkInvalid)
 }
 

@@ -90,12 +90,11 @@ func createdUser(u account.User, message string) *createdUserOutput {
 func registerRegistration(a huma.API, s Registrar) {
 	registerVerification(a, s)
 	huma.Register(a, exported(access(huma.Operation{
-		OperationID: "register-user",
-		Method:      http.MethodPost,
-		Path:        "/api/auth/register",
-		Summary:     "Register an account",
-		Description: "Creates an account with role `USER`, and mails a link that verifies its e-mail address. The account can sign in before that. " +
-			"At most 60 accounts can be registered from one network address in an hour.",
+		OperationID:   "register-user",
+		Method:        http.MethodPost,
+		Path:          "/api/auth/register",
+		Summary:       "Register an account",
+		Description:   "Create an account with role `USER` and mail a link that verifies its address. The account can sign in before that. At most 60 registrations per network address in an hour.",
 		DefaultStatus: http.StatusCreated,
 	}, public().forPeople(signingIn), account.ErrEmailTaken, errThrottled, account.ErrBusy), export.Variant{
 		Order:   orderRegister,
@@ -117,10 +116,9 @@ func registerVerification(a huma.API, s Registrar) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/verify-email",
 		Summary:     "Verify an e-mail address",
-		Description: "Spends the code of a link that was mailed to the address. The code works once, and only while the account has that address. " +
-			"Somebody else may have registered the account, so also prove that it is yours: send the code with an access token of the account, or with its `password`. " +
-			"Everything stays as it is then. Or make it yours with a `new_password`, which ends all older sessions, API tokens, linked identities and the old password. " +
-			"Without any of them the answer is `password_required`; failures don't use the code up.",
+		Description: "Redeem the code of a mailed link. It works once, and only while the account has that address. Somebody else may have registered the account, so prove that it is " +
+			"yours: send the code with an access token of the account or with its `password`, and nothing else changes; or take it over with a `new_password`, which ends all " +
+			"older sessions, API tokens, linked identities and the old password. Without any of these the answer is `password_required`. Failures don't use up the code.",
 	}, anybody().ofOneself().whileEnrolling().forPeople(signingIn), account.ErrLinkInvalid, account.ErrPasswordRequired, account.ErrInvalidCredentials, errThrottled, account.ErrBusy)), func(ctx context.Context, in *struct {
 		Body model.Request[EmailVerification]
 	}) (*doneOutput, error) {
@@ -135,9 +133,8 @@ func registerVerification(a huma.API, s Registrar) {
 		OperationID: "resend-verification-mail",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/verify-email/resend",
-		Summary:     "Ask for another verification mail",
-		Description: "Mails another link to the address if there is an active account with it that has not verified it. The answer is the same if not. " +
-			"An account gets at most 5 such mails in an hour; one network address can ask for at most 60.",
+		Summary:     "Resend the verification mail",
+		Description: "Mail another link if an active account with this unverified address exists. The answer is the same if not. At most 5 such mails per account and 60 per network address in an hour.",
 	}, public().forPeople(signingIn), errThrottled), func(ctx context.Context, in *struct {
 		Body model.Request[VerificationRequest]
 	}) (*doneOutput, error) {
@@ -153,8 +150,8 @@ func registerPasswords(a huma.API, s Registrar) {
 		OperationID: "request-password-reset",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/password/forgot",
-		Summary:     "Ask for a new password",
-		Description: "Mails a link to the address if there is an active account with it. The answer is the same if not.",
+		Summary:     "Request a password reset",
+		Description: "Mail a link if an active account with this address exists. The answer is the same if not.",
 	}, public().forPeople(signingIn), errThrottled), export.Variant{Body: map[string]any{"email": "{{memberEmail}}"}}), func(ctx context.Context, in *struct {
 		Body model.Request[ForgottenPassword]
 	}) (*doneOutput, error) {
@@ -168,8 +165,8 @@ func registerPasswords(a huma.API, s Registrar) {
 		OperationID: "reset-password",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/password/reset",
-		Summary:     "Set a forgotten password",
-		Description: "Spends the code of a mailed link, sets the password and ends all sessions. It does not sign anybody in, and a second factor stays on.",
+		Summary:     "Reset a password",
+		Description: "Redeem the code of a mailed link, set the password and end all sessions. This does not sign in, and two-factor authentication stays on.",
 	}, public().forPeople(signingIn), account.ErrLinkInvalid, account.ErrBusy)), func(ctx context.Context, in *struct {
 		Body model.Request[PasswordReset]
 	}) (*doneOutput, error) {
@@ -185,7 +182,7 @@ func registerPasswords(a huma.API, s Registrar) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/password/change",
 		Summary:     "Change your password",
-		Description: "Needs the current password, ends all other sessions, and mails a notice to the account's e-mail address.",
+		Description: "Requires the current password. Ends all other sessions and mails a notice to the account's address.",
 	}, inPerson().forPeople(signingIn), account.ErrReauthenticate, errThrottled, account.ErrBusy), export.Variant{
 		Order: orderChangePassword, Credential: memberToken,
 		Body: map[string]any{"current_password": memberPassword, "new_password": memberNewPassword},

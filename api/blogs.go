@@ -28,7 +28,7 @@ const (
 	// maxBlog is the largest body in bytes: a text of the most characters, all escaped.
 	maxBlog = 8 << 20
 	// pagesOfLongTexts is what lists say whose rows can be long.
-	pagesOfLongTexts = "A page of long texts has fewer rows than `limit`."
+	pagesOfLongTexts = "A page of long texts may have fewer rows than `limit`."
 )
 
 type listBlogsInput struct {
@@ -36,7 +36,7 @@ type listBlogsInput struct {
 	Query     string         `query:"q" maxLength:"200" doc:"Words to find in title and content. Every word must occur, the last one as the beginning of a word; case and accents make no difference." example:"engine"`
 	AuthorID  int64          `query:"author_id" minimum:"1" doc:"Only blogs by this account." example:"1"`
 	Published optional[bool] `query:"published" doc:"Only published blogs, or only drafts." example:"true"`
-	Sort      string         `query:"sort" enum:"created_at,-created_at,title,-title" default:"-created_at" doc:"The order; a leading minus reverses it."`
+	Sort      string         `query:"sort" enum:"created_at,-created_at,title,-title" default:"-created_at" doc:"Sort order; a leading minus reverses it."`
 }
 
 // Blogs are the operations on blogs.
@@ -52,8 +52,8 @@ func Blogs(s BlogService) Resource {
 		Register: func(a huma.API) {
 			registerBlogList(a, blogs, s)
 			blogs.create(a, said{
-				summary:     "Write a blog",
-				description: "Stores a blog by the account that is signed in, as a draft unless `published` is true.",
+				summary:     "Create a blog",
+				description: "Create a blog by the signed-in account, as a draft unless `published` is true.",
 				message:     "Blog stored.",
 				access:      editors.ofOneself(), fails: []error{content.ErrSlugTaken},
 			}, func(ctx context.Context, b Blog) (content.Blog, error) {
@@ -67,13 +67,13 @@ func Blogs(s BlogService) Resource {
 			})
 			blogs.get(a, said{
 				summary:     "Show a blog",
-				description: "Everybody may read a published blog. A draft is for an `EDITOR` or an `ADMIN`; others get 404. A former slug is unknown.",
+				description: "Anybody may read a published blog. Drafts are 404 for everybody but an `EDITOR` or an `ADMIN`. Old slugs are 404.",
 				message:     "Blog found.",
 				access:      anybody().ofReaders(), fails: []error{content.ErrNoBlog},
 			}, func(ctx context.Context, name string) (content.Blog, error) { return s.FindBlog(ctx, name) })
 			blogs.update(a, said{
-				summary:     "Change a blog",
-				description: "Takes the blog in full or in part: absent fields keep their values. When `published` becomes true for the first time, `published_at` is set, and kept from then on.",
+				summary:     "Update a blog",
+				description: "Update a blog. Omitted fields stay. `published_at` is set when `published` first becomes true, and stays.",
 				message:     "Blog changed.",
 				access:      editors.ofEverybody(), fails: []error{content.ErrNoBlog, content.ErrSlugTaken},
 			}, func(ctx context.Context, name string, body *model.Update[Blog]) (content.Blog, error) {
@@ -85,7 +85,7 @@ func Blogs(s BlogService) Resource {
 			})
 			blogs.remove(a, said{
 				summary:     "Delete a blog",
-				description: "Deletes a blog, published or not.",
+				description: "Delete a blog or a draft.",
 				access:      editors.ofEverybody(), fails: []error{content.ErrNoBlog},
 			}, func(ctx context.Context, name string) error { return s.DeleteBlog(ctx, name) })
 		},
@@ -95,7 +95,7 @@ func Blogs(s BlogService) Resource {
 func registerBlogList(a huma.API, blogs rows[Blog, content.Blog, string], s BlogService) {
 	listRows(a, blogs, said{
 		summary: "List blogs",
-		description: "Published blogs, and for an `EDITOR` or an `ADMIN` drafts as well, newest first unless sorted otherwise, page by page. " +
+		description: "Published blogs, newest first by default. An `EDITOR` or an `ADMIN` also sees drafts. " +
 			pagesOfLongTexts,
 		access: anybody().ofEverybody(),
 	}, func(ctx context.Context, in *listBlogsInput) (page.Page[content.Blog], error) {

@@ -47,6 +47,7 @@ func modelValues() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.SampledFrom([]string{
 			"null", "true", "false", "0", "1", "1.5", "-1", "{}", "[]", `[""]`, `["a"]`, `["a",null]`, `["a",1]`, `"\u0000"`, `""`,
+			`"a b"`, `"https://blog.example"`, `"blog.example:80"`, `"BLOG.example."`, `"bücher.example"`, `"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`, `"::1"`,
 			`"ADMIN"`, `"EDITOR"`, `"admin"`, `"UTC"`, `"2026-01-02T15:04:05Z"`, `"yesterday"`,
 		}),
 		rapid.Map(rapid.StringN(0, 4, -1), quoted),

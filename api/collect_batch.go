@@ -195,8 +195,8 @@ func registerCollectBatch(a huma.API, s BatchCollector) {
 		Method:      http.MethodPost,
 		Path:        "/api/collect/batch",
 		Summary:     "Report events from a server",
-		Description: "Counts up to 1,000 events, each once: after an error or a lost answer the same batch can be sent again. " +
-			"An answer means that all accepted events are durable. A bad event does not make the others fail. `accepted`, `duplicate` and the length of `rejected` add up to the number of events.",
+		Description: "Count up to 1,000 events, each once: after an error or a lost answer, send the same batch again. An answer means that all accepted events are durable. A bad event " +
+			"does not fail the others. `accepted`, `duplicate` and the length of `rejected` add up to the number of events.",
 		SkipValidateBody: true,
 	}, ingestKey()), exportedBatch()), func(ctx context.Context, in *struct{ Body batchBody }) (*batchOutput, error) {
 		events := make([]stats.Reported, len(in.Body.events))

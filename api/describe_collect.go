@@ -43,12 +43,12 @@ func describeCollect() *apidoc.Operation {
 	o := apidoc.Describe().
 		ID("collect-hit").
 		Summary("Count a page view or an event").
-		Description("Answers 202 once the hit is durable. Hits by bots, by visitors who asked not to be tracked, and of hosts that are not the site's are accepted but not counted. "+
-			"Pages of any origin may call this, also with text/plain, which browsers send without a preflight request. At most 8 KiB.\n\n"+
+		Description("The answer is 202 once the hit is durable. Hits from bots, from visitors who opted out of tracking and from hosts that are not the site's are accepted but not counted. "+
+			"Pages of any origin may call this; with text/plain, browsers need no preflight request. At most 8 KiB.\n\n"+
 			"Access: public; the site's public key is in the body.").
 		Security().
 		Body(pageHit{}, "application/json", "text/plain").
-		Response(http.StatusAccepted, nil, "The hit was counted, or is not to be counted.").
+		Response(http.StatusAccepted, nil, "The hit was accepted.").
 		ResponseHeader(http.StatusAccepted, requestIDHeader, headerReference(requestIDHeader), "").
 		Extension(export.Extension, export.Hints{Variant: export.Variant{Body: map[string]any{"site_key": "{{siteKey}}"}}})
 	failures := []error{

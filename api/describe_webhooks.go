@@ -139,8 +139,8 @@ func describeDelivery(list []delivery) *apidoc.Operation {
 	o := apidoc.Describe().
 		ID(receiveOperation).
 		Summary("Deliver a webhook").
-		Description("Takes a delivery from a registered provider. The signature is checked over the exact bytes, the event is stored, "+
-			"and only then is the delivery answered. A repeated event is not stored again, and is answered `skipped`. Content-Type is ignored.\n\n"+
+		Description("Receive a delivery from a registered provider. The signature is checked over the exact bytes and the event is stored, "+
+			"then the delivery is answered. A repeated event is not stored again and is answered `skipped`. Content-Type is ignored.\n\n"+
 			"Access: a signature with the provider's secret.").
 		Path("provider", &huma.Schema{Type: huma.TypeString, Pattern: "^[a-z0-9_-]+$", MaxLength: new(50)}, "The provider's name.", "payment").
 		Body(&huma.Schema{Description: "UTF-8 JSON of any shape that the provider sends."})
@@ -189,8 +189,8 @@ func describeChallenge(asking []delivery) *apidoc.Operation {
 	o := apidoc.Describe().
 		ID("get-webhook-challenge").
 		Summary("Answer a provider's challenge").
-		Description("Some providers ask with a GET request, before they send events, whether the address takes them. If the request has the provider's verification token, "+
-			"the answer is the value that it asks for, as plain text. For any other provider this path answers POST alone.\n\nAccess: a provider's verification token, in the query.").
+		Description("Some providers verify the URL with a GET request before they send events. If the request has the provider's verification token, "+
+			"the answer is the value it asks for, as plain text. For all other providers this path only answers POST.\n\nAccess: a provider's verification token, in the query.").
 		Security().
 		Path("provider", &huma.Schema{Type: huma.TypeString, Pattern: "^[a-z0-9_-]+$", MaxLength: new(50)}, "The provider's name.", asking[0].Name)
 	seen := map[string]bool{}

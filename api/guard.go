@@ -35,7 +35,7 @@ var (
 	errNoToken    = fault.New(fault.Unauthenticated, fault.CodeUnauthenticated, "Sign in first: send `Authorization: Bearer <access token>`.")
 	errTwoTokens  = fault.New(fault.Unauthenticated, fault.CodeUnauthenticated, "Send one Authorization header.")
 	errRole       = fault.New(fault.Forbidden, fault.CodeForbidden, "Your role does not allow this.")
-	errInPerson   = fault.New(fault.Forbidden, fault.CodeForbidden, "An API token can't do this: sign in.")
+	errInPerson   = fault.New(fault.Forbidden, fault.CodeForbidden, "An API token can't do this. Sign in instead.")
 	errTokenScope = account.ErrTokenScope
 	errScope      = fault.New(fault.Forbidden, fault.CodeForbidden, "This key's scope does not allow this.")
 )

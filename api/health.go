@@ -63,7 +63,7 @@ type Condition struct {
 // assistants, "" for none.
 func Service(baseURL, docs, tools string, c Condition) Resource {
 	return Resource{
-		Tag: "Service", Area: "Service", Description: "Whether the service is alive and ready, and where its entry points are.",
+		Tag: "Service", Area: "Service", Description: "Liveness, readiness and entry points of the service.",
 		Register: func(a huma.API) {
 			registerHealth(a, c.Ready, c.JobFailures)
 			registerIndex(a, baseURL, docs, tools)
@@ -76,8 +76,8 @@ func registerHealth(a huma.API, checks []Check, failing func() map[string]JobFai
 		OperationID: "get-health",
 		Method:      http.MethodGet,
 		Path:        "/healthz",
-		Summary:     "Is the process alive?",
-		Description: "Answers as long as the process serves requests. It does not use the database.",
+		Summary:     "Check liveness",
+		Description: "Answers while the process serves requests. Does not use the database.",
 	}, public()), func(context.Context, *struct{}) (*healthOutput, error) {
 		return &healthOutput{CacheControl: "no-store", Body: health{Status: "alive"}}, nil
 	})
@@ -87,8 +87,9 @@ func registerHealth(a huma.API, checks []Check, failing func() map[string]JobFai
 		OperationID: "get-readiness",
 		Method:      http.MethodGet,
 		Path:        "/readyz",
-		Summary:     "Is the service ready?",
-		Description: "The service is ready when the database answers, its migrations are complete and jobs run. Otherwise the answer is 503, and its details say which check fails. Background work that keeps failing is listed, but does not make the service unready.",
+		Summary:     "Check readiness",
+		Description: "Ready means that the database answers, its migrations are complete and jobs run. Otherwise the answer is 503, with the failing check in its details. Background work " +
+			"that keeps failing is listed, but does not make the service unready.",
 	}, public(), errNotReady), func(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 		r, err := all.join(ctx)
 		if err != nil {

@@ -56,9 +56,9 @@ func describeIdempotency(_ *huma.OpenAPI, op *huma.Operation) {
 	op.Metadata[createsKey] = r
 	failures, _ := op.Metadata[failuresKey].([]error)
 	op.Metadata[failuresKey] = append(failures[:len(failures):len(failures)], idempotency.ErrReused, idempotency.ErrInFlight)
-	said := "Makes it safe to send this request again: within 24 hours, the same key with the same request gets the first answer again, and nothing is created twice. Use a new one, such as a UUID, for each new request."
+	said := "Makes retries safe: within 24 hours, the same key and request get the first answer again, and nothing is created twice. Use a new key, such as a UUID, for each new request."
 	if r.secret {
-		said = "Makes it safe to send this request again: within 24 hours, the same key creates nothing twice. The first answer has a secret and is not kept, so the repetition is a 409. Use a new one, such as a UUID, for each new request."
+		said = "Makes retries safe: within 24 hours, the same key creates nothing twice. The first answer has a secret and is not stored, so a retry is 409. Use a new key, such as a UUID, for each new request."
 	}
 	op.Parameters = append(op.Parameters, &huma.Param{
 		Name: idempotencyHeader, In: "header", Description: said, Example: "6f1c6f0e-6b0a-4c0b-8f3a-2d9d7d1f5a11",

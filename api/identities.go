@@ -55,7 +55,7 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Method:      http.MethodGet,
 		Path:        "/api/auth/identities",
 		Summary:     "List linked identities",
-		Description: "The account's identities at outside providers, newest first, all on one page.",
+		Description: "The accounts at providers that can sign in to yours, newest first, on one page.",
 	}, inPerson()), func(ctx context.Context, _ *struct{}) (*listIdentitiesOutput, error) {
 		all, err := s.ListIdentities(ctx, identity.FromContext(ctx).UserID)
 		if err != nil {
@@ -69,8 +69,8 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/identities",
 		Summary:     "Link an identity",
-		Description: "Links an identity to the signed-in account. Send the one-time code with which a sign-in returned to `redirect_to`, " +
-			"instead of exchanging the code for tokens. Needs a sign-in within the last 15 minutes, and a verified e-mail address.",
+		Description: "Link a Google or GitHub account to yours. Send the one-time code that a sign-in returned to `redirect_to`, instead of exchanging it for tokens. Requires a sign-in " +
+			"within the last 15 minutes and a verified e-mail address.",
 		DefaultStatus: http.StatusCreated,
 	}, inPerson().forPeople(signingIn), account.ErrReauthenticate, account.ErrEmailUnverified, oauth.ErrCode, account.ErrIdentityTaken, account.ErrBusy), export.Variant{Status: []int{http.StatusCreated, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*linkedIdentityOutput, error) {
@@ -90,7 +90,7 @@ func registerIdentities(a huma.API, s IdentityService) {
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/identities/{id}",
 		Summary:       "Unlink an identity",
-		Description:   "The identity can't sign in to the account any more. The last way to sign in can't be removed.",
+		Description:   "The identity can no longer sign in to your account. The last way to sign in can't be removed.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().ofHolder().forPeople(signingIn), account.ErrMissingIdentity, account.ErrLastIdentity), export.Variant{Status: []int{http.StatusNoContent, http.StatusNotFound}}),
 		func(ctx context.Context, in *identityInput) (*struct{}, error) {

@@ -45,7 +45,7 @@ func registerIndex(a huma.API, baseURL, docs, tools string) {
 		Method:      http.MethodGet,
 		Path:        "/",
 		Summary:     "List the service's entry points",
-		Description: "The URLs of the service's entry points, for people and scripts that know only the service's own URL.",
+		Description: "The URLs of the service's entry points, for those who know only its base URL.",
 	}, public()), func(context.Context, *struct{}) (*indexOutput, error) {
 		return &indexOutput{
 			CacheControl: "no-cache",

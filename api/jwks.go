@@ -42,8 +42,8 @@ func registerKeySet(a huma.API, s KeySet) {
 		OperationID: "get-jwks",
 		Method:      http.MethodGet,
 		Path:        "/.well-known/jwks.json",
-		Summary:     "The keys that verify access tokens",
-		Description: "A JSON Web Key Set (RFC 7517). A key is listed before it signs, and stays listed until the last token that it signed has expired.",
+		Summary:     "Get the keys that verify access tokens",
+		Description: "A JSON Web Key Set (RFC 7517). A key is listed before it signs, and until the last token it signed has expired.",
 	}, public()), func(ctx context.Context, _ *struct{}) (*keySetOutput, error) {
 		raw, err := s.JWKS(ctx)
 		if err != nil {

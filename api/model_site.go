@@ -8,11 +8,11 @@ import (
 
 // Site is a site whose traffic is counted, as its administrators see it.
 type Site struct {
-	ID              string `json:"id" model:"primary" doc:"Assigned by the server: a UUID of version 7." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	ID              string `json:"id" model:"primary,uuid" doc:"The site's id, a UUID of version 7." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
 	Name            string `json:"name" model:"required,line,nonblank,min=1,max=100" doc:"The site's name for people." example:"Blog"`
-	Domain          string `json:"domain" model:"required,min=1,max=253" doc:"The host name whose visits count; visits of its subdomains count too." example:"blog.example.com"`
-	Timezone        string `json:"timezone" model:"min=1,max=100,default=UTC" doc:"IANA time zone in which the site's days begin and end. A new time zone takes effect at the end of the site's current day." example:"Europe/Lisbon"`
-	RetentionMonths *int   `json:"retention_months" model:"min=0,max=1200" doc:"For how many months before the current one the site's single visits are kept; what was counted of them stays. 0 means for ever, null what WAYPOST_STATS_RETENTION_MONTHS says. What is gone does not come back." example:"24"`
+	Domain          string `json:"domain" model:"required,host,min=1,max=253" doc:"Host name whose visits count, including subdomains." example:"blog.example.com"`
+	Timezone        string `json:"timezone" model:"min=1,max=100,default=UTC" doc:"IANA time zone of the site's days. A new one applies from the end of the current day." example:"Europe/Lisbon"`
+	RetentionMonths *int   `json:"retention_months" model:"min=0,max=1200" doc:"How many months single visits are kept, besides the current one; counts stay. 0 keeps them for ever; null means WAYPOST_STATS_RETENTION_MONTHS. Deleted visits can't be restored." example:"24"`
 	// SiteKey is public.
 	SiteKey      string    `json:"site_key" model:"readonly" doc:"The public key in the site's pages, with which they report visits." example:"wps_mfrggzdfmztwq2lk_01968a3e7c2f7d319c551f6f7f0f2a10"`
 	TimezoneFrom time.Time `json:"timezone_from,omitzero" model:"readonly" doc:"When a new time zone takes effect; absent once it has taken effect." example:"2026-01-03T00:00:00Z"`

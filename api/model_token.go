@@ -88,7 +88,7 @@ func tokenPage(tokens []account.APIToken, p Page, total *int64) *listTokensOutpu
 
 // Grace is how long a credential still works that was rotated.
 type Grace struct {
-	Seconds int `query:"grace" minimum:"0" maximum:"2592000" default:"86400" doc:"For how many seconds the old token still works, unless it expires earlier. 0 ends it at once." example:"3600"`
+	Seconds int `query:"grace" minimum:"0" maximum:"2592000" default:"86400" doc:"Seconds that the old token keeps working, unless it expires earlier. 0 ends it at once." example:"3600"`
 }
 
 func (g Grace) duration() time.Duration { return time.Duration(g.Seconds) * time.Second }

@@ -44,8 +44,8 @@ type listOAuthProvidersOutput struct {
 
 type startOAuthInput struct {
 	Provider      string `path:"provider" maxLength:"32" doc:"One of the providers that /api/auth/oauth/providers lists." example:"google"`
-	RedirectTo    string `query:"redirect_to" maxLength:"2048" doc:"Where the sign-in returns to with a one-time code, exactly as configured in WAYPOST_OAUTH_RETURN_URLS; http://127.0.0.1 and http://[::1] without a port there stand for every port (RFC 8252). Without it, the callback itself answers with the tokens."`
-	CodeChallenge string `query:"code_challenge" maxLength:"128" doc:"Required with redirect_to: the base64url SHA-256 (S256 of RFC 7636) of a secret. Only the program that will exchange the code knows this secret."`
+	RedirectTo    string `query:"redirect_to" maxLength:"2048" doc:"Where to return with a one-time code, exactly as in WAYPOST_OAUTH_RETURN_URLS; http://127.0.0.1 and http://[::1] without a port there allow every port (RFC 8252). Without it, the callback answers with the tokens."`
+	CodeChallenge string `query:"code_challenge" maxLength:"128" doc:"Required with redirect_to: the base64url SHA-256 (S256 of RFC 7636) of a secret that only the program exchanging the code knows."`
 	Browser       string `cookie:"__Host-waypost_oauth" doc:"The cookie that an earlier start set in the same browser."`
 	PlainBrowser  string `cookie:"waypost_oauth" doc:"The same cookie where the service's own URL is http."`
 }
@@ -87,7 +87,7 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 		Method:      http.MethodGet,
 		Path:        "/api/auth/oauth/providers",
 		Summary:     "List sign-in providers",
-		Description: "The providers that are set up on this service, all on one page.",
+		Description: "The sign-in providers of this service, on one page.",
 	}, public().forPeople(signingIn)), func(context.Context, *struct{}) (*listOAuthProvidersOutput, error) {
 		return &listOAuthProvidersOutput{Body: newWhole(s.Providers(), func(p *oauth.Provider) OAuthProvider {
 			return OAuthProvider{Name: p.Name, Title: p.Title, StartURL: baseURL + "/api/auth/oauth/" + p.Name + "/start"}
@@ -99,7 +99,7 @@ func registerOAuth(a huma.API, s OAuthService, baseURL string) {
 		Method:        http.MethodGet,
 		Path:          "/api/auth/oauth/{provider}/start",
 		Summary:       "Sign in with a provider",
-		Description:   "For browsers: sets a cookie and redirects to the provider, which must send the browser back to the callback within ten minutes.",
+		Description:   "For browsers: set a cookie and redirect to the provider, which must send the browser back to the callback within ten minutes.",
 		DefaultStatus: http.StatusFound,
 	}, public().forPeople(signingIn), account.ErrProvider, account.ErrReturnURL, oauth.ErrExchange, errThrottled), export.Variant{Status: []int{http.StatusFound, http.StatusNotFound}}),
 		func(ctx context.Context, in *startOAuthInput) (*startOAuthOutput, error) {
@@ -131,9 +131,9 @@ func registerExchange(a huma.API, s OAuthService) {
 		OperationID: "exchange-oauth-code",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/oauth/exchange",
-		Summary:     "Exchange the code of a provider's sign-in",
-		Description: "Exchanges the one-time code, with which a sign-in returned to `redirect_to`, for tokens: no token ever travels in a URL. " +
-			"The code is valid for five minutes. After the errors `email_exists_link_required` and `email_unverified` it can still be used for `POST /api/auth/identities`.",
+		Summary:     "Exchange a one-time code for tokens",
+		Description: "Exchange the one-time code that a sign-in returned to `redirect_to`, so that no token travels in a URL. The code is valid for five minutes. After " +
+			"`email_exists_link_required` and `email_unverified` it still works for `POST /api/auth/identities`.",
 	}, public().forPeople(signingIn), oauth.ErrCode, account.ErrInactive, account.ErrLinkRequired, account.ErrUnverifiedOutside, account.ErrNoAddress, account.ErrBusy), export.Variant{Status: []int{http.StatusOK, http.StatusBadRequest}}),
 		func(ctx context.Context, in *struct{ Body model.Request[OAuthCode] }) (*signInOutput, error) {
 			c := in.Body.Value()
@@ -155,9 +155,8 @@ func finishOperation(a huma.API) huma.Operation {
 		OperationID: "finish-oauth-login",
 		Method:      http.MethodGet,
 		Path:        "/api/auth/oauth/{provider}/callback",
-		Summary:     "Return from a provider",
-		Description: "The provider sends the browser here. A sign-in that was started with `redirect_to` is redirected there, with the parameter " +
-			"`code` or `error`. Any other sign-in gets the same answer as from `POST /api/auth/login`.",
+		Summary:     "Finish a sign-in with a provider",
+		Description: "The provider sends the browser here. A sign-in started with `redirect_to` is redirected there with `code` or `error`; any other gets the same answer as `POST /api/auth/login`.",
 		Responses: map[string]*huma.Response{
 			"200": {
 				Description: "The answer to a sign-in that was started without redirect_to.",

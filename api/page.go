@@ -15,9 +15,9 @@ import (
 // Page is embedded in the input of every list. It is exported because Huma passes
 // over embedded fields that are not.
 type Page struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"The maximum number of rows in the answer."`
-	Cursor string `query:"cursor" doc:"Where to continue: meta.next_cursor of the previous answer."`
-	Total  bool   `query:"total" doc:"Also count all matching rows."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Maximum number of rows."`
+	Cursor string `query:"cursor" doc:"meta.next_cursor of the previous page."`
+	Total  bool   `query:"total" doc:"Also return the total number of rows."`
 }
 
 // listMeta describes one page of a list.
@@ -97,7 +97,7 @@ func newWhole[R, T any](rows []R, convert func(R) T) list[T] {
 // A cursor that this service did not make is a 422.
 func decodeCursor(cursor string, position any) error {
 	if !page.Decode(cursor, position) {
-		return fault.Validation(map[string]string{"query.cursor": "This is not a cursor of this list; leave it out to start from the newest."})
+		return fault.Validation(map[string]string{"query.cursor": "This is not a cursor of this list. Leave it out to start with the newest."})
 	}
 	return nil
 }

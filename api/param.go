@@ -28,6 +28,15 @@ func (o *optional[T]) Receiver() reflect.Value { return reflect.ValueOf(&o.value
 // OnParamSet implements huma.ParamReactor.
 func (o *optional[T]) OnParamSet(isSet bool, _ any) { o.set = isSet }
 
+// uuidText is an id that is a UUID. The description says so and Huma does not judge by it:
+// what is no UUID is nobody's id, and gets the same 404 as any other.
+type uuidText string
+
+// Schema implements huma.SchemaProvider.
+func (uuidText) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"format": "uuid"}}
+}
+
 // within puts the part of the request before the field names of a service's
 // validation fault: services know fields, not requests.
 func within(part string, err error) error {

@@ -159,7 +159,7 @@ func TestEveryOperationAllowsWhoItDeclaresAndNobodyElse(t *testing.T) {
 }
 
 var guardSentences = []string{
-	"Your role does not allow this.", "An API token can't do this: sign in.", "This API token's scopes do not allow this.", "This key's scope does not allow this.",
+	"Your role does not allow this.", "An API token can't do this. Sign in instead.", "This API token's scopes do not allow this.", "This key's scope does not allow this.",
 }
 
 // callers are made once: they survive what the operations do.

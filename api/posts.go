@@ -27,7 +27,7 @@ type listPostsInput struct {
 	Query    string `query:"q" maxLength:"200" doc:"Words to find in title and body. Every word must occur, the last one as the beginning of a word; case and accents make no difference." example:"engine"`
 	Tag      string `query:"tag" maxLength:"50" doc:"Only posts with exactly this tag." example:"notes"`
 	AuthorID int64  `query:"author_id" minimum:"1" doc:"Only posts by this account." example:"1"`
-	Sort     string `query:"sort" enum:"created_at,-created_at,title,-title" default:"-created_at" doc:"The order; a leading minus reverses it."`
+	Sort     string `query:"sort" enum:"created_at,-created_at,title,-title" default:"-created_at" doc:"Sort order; a leading minus reverses it."`
 }
 
 // Posts are the operations on posts.
@@ -41,7 +41,7 @@ func Posts(s PostService) Resource {
 		Register: func(a huma.API) {
 			listRows(a, posts, said{
 				summary:     "List posts",
-				description: "Everybody's posts, newest first unless sorted otherwise, page by page. " + pagesOfLongTexts,
+				description: "Everybody's posts, newest first by default. " + pagesOfLongTexts,
 				access:      signedIn().ofEverybody(),
 			}, func(ctx context.Context, in *listPostsInput) (page.Page[content.Post], error) {
 				r, err := in.request(in.Query, in.Sort)
@@ -51,8 +51,8 @@ func Posts(s PostService) Resource {
 				return s.ListPosts(ctx, content.PostFilter{Request: r, Tag: in.Tag, AuthorID: in.AuthorID})
 			})
 			posts.createOK(a, said{
-				summary:     "Write a post",
-				description: "Stores a post by the account that is signed in.",
+				summary:     "Create a post",
+				description: "Create a post by the signed-in account.",
 				message:     "Post stored.",
 				access:      signedIn().ofOneself(),
 			}, func(ctx context.Context, p Post) (content.Post, error) {
@@ -60,16 +60,15 @@ func Posts(s PostService) Resource {
 			})
 			posts.get(a, said{
 				summary:     "Show a post",
-				description: "One post, whoever wrote it.",
+				description: "One post, by any author.",
 				message:     "Post found.",
 				access:      signedIn().ofEverybody(), fails: []error{content.ErrNoPost},
 			}, func(ctx context.Context, id int64) (content.Post, error) { return s.FindPost(ctx, id) })
 			posts.update(a, said{
-				summary: "Change a post",
-				description: "Takes the post in full or in part: absent fields keep their values. Only the post's author, an `EDITOR` or an `ADMIN` may change it. " +
-					"Others who are signed in get 403, not 404, because they may read the post.",
-				message: "Post changed.",
-				access:  signedIn().ofAuthors(), fails: []error{content.ErrNoPost, content.ErrNotAuthor},
+				summary:     "Update a post",
+				description: "Update a post. Omitted fields stay. Only the author, an `EDITOR` or an `ADMIN` may do this; others get 403.",
+				message:     "Post changed.",
+				access:      signedIn().ofAuthors(), fails: []error{content.ErrNoPost, content.ErrNotAuthor},
 			}, func(ctx context.Context, id int64, body *model.Update[Post]) (content.Post, error) {
 				p := body.Value()
 				return s.UpdatePost(ctx, id, content.PostChange{
@@ -78,7 +77,7 @@ func Posts(s PostService) Resource {
 			})
 			posts.remove(a, said{
 				summary:     "Delete a post",
-				description: "Only the post's author, an `EDITOR` or an `ADMIN` may delete it. Others who are signed in get 403, not 404, because they may read the post.",
+				description: "Only the author, an `EDITOR` or an `ADMIN` may do this; others get 403.",
 				access:      signedIn().ofAuthors(), fails: []error{content.ErrNoPost, content.ErrNotAuthor},
 			}, func(ctx context.Context, id int64) error { return s.DeletePost(ctx, id) })
 		},

@@ -42,7 +42,7 @@ func ServiceAccounts(s ServiceAccountService) Resource {
 	}
 	return Resource{
 		Tag: "Service accounts", Area: "Accounts",
-		Description: "Accounts of bots, which depend on nobody's own account. A service account has no password, no e-mail address and no way to sign in: it acts by its API tokens, within its role. It is not among the users, and doesn't count as the last active ADMIN.",
+		Description: "Accounts for bots, independent of any person's account. A service account has no password or e-mail address and can't sign in: it acts through its API tokens, within its role. It is not listed among the users and doesn't count as the last active ADMIN.",
 		Models:      []any{ServiceAccount{}},
 		Register: func(a huma.API) {
 			registerServiceAccounts(a, accounts, s)
@@ -61,7 +61,7 @@ func ofServiceAccount() []export.Variant {
 func registerServiceAccounts(a huma.API, accounts rows[ServiceAccount, account.ServiceAccount, int64], s ServiceAccountService) {
 	listRows(a, accounts, said{
 		summary:     "List service accounts",
-		description: "All service accounts, newest first, page by page.",
+		description: "All service accounts, newest first.",
 		access:      roles(identity.Admin),
 	}, func(ctx context.Context, in *struct{ Page }) (page.Page[account.ServiceAccount], error) {
 		r, err := in.request("", "")
@@ -72,7 +72,7 @@ func registerServiceAccounts(a huma.API, accounts rows[ServiceAccount, account.S
 	})
 	accounts.create(a, said{
 		summary:     "Create a service account",
-		description: "The account can do nothing until it has a token.",
+		description: "Create an account for a bot. It can do nothing until it has a token.",
 		message:     "Service account created. Create a token for it.",
 		access:      roles(identity.Admin),
 		exports:     []export.Variant{{Capture: map[string]string{"serviceAccountId": "/data/id"}}},
@@ -91,11 +91,10 @@ func registerServiceAccounts(a huma.API, accounts rows[ServiceAccount, account.S
 
 func registerServiceAccountChanges(a huma.API, accounts rows[ServiceAccount, account.ServiceAccount, int64], s ServiceAccountService) {
 	accounts.update(a, said{
-		summary: "Change a service account",
-		description: "Takes the account in full or in part: absent fields keep their values. Another role and deactivation take effect with the account's next request. " +
-			"A deactivated account keeps its tokens and everything that it wrote, and can be activated again.",
-		message: "Service account changed.",
-		access:  roles(identity.Admin), fails: []error{account.ErrNoServiceAccount}, exports: ofServiceAccount(),
+		summary:     "Update a service account",
+		description: "Update an account. Omitted fields stay. A new role or deactivation applies from the next request. A deactivated account keeps its tokens and content, and can be reactivated.",
+		message:     "Service account changed.",
+		access:      roles(identity.Admin), fails: []error{account.ErrNoServiceAccount}, exports: ofServiceAccount(),
 	}, func(ctx context.Context, id int64, body *model.Update[ServiceAccount]) (account.ServiceAccount, error) {
 		n := body.Value()
 		return s.UpdateServiceAccount(ctx, id, account.ServiceAccountChange{
@@ -104,7 +103,7 @@ func registerServiceAccountChanges(a huma.API, accounts rows[ServiceAccount, acc
 	})
 	accounts.remove(a, said{
 		summary:     "Delete a service account",
-		description: "Deletes the account with its tokens, posts, blogs and files. To keep what it wrote, deactivate the account instead.",
+		description: "Delete the account with its tokens, posts, blogs and files. To keep its content, deactivate the account instead.",
 		access:      roles(identity.Admin), fails: []error{account.ErrNoServiceAccount},
 		exports: ofServiceAccount(),
 	}, func(ctx context.Context, id int64) error { return s.DeleteServiceAccount(ctx, id) })

@@ -50,7 +50,7 @@ func registerServiceTokens(a huma.API, s ServiceAccountService) {
 		Method:      http.MethodGet,
 		Path:        serviceAccountsPath + "/{id}/tokens",
 		Summary:     "List a service account's API tokens",
-		Description: "The account's tokens that were not revoked, without their secrets, newest first, page by page. Tokens that expired a month ago are gone.",
+		Description: "The account's API tokens, without their secrets, newest first. Revoked tokens and those that expired a month ago are left out.",
 	}, roles(identity.Admin).forPeople(credentials), account.ErrNoServiceAccount), "serviceAccountId"), func(ctx context.Context, in *listServiceTokensInput) (*listTokensOutput, error) {
 		var c tokenCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -86,9 +86,9 @@ func registerServiceTokenMakers(a huma.API, s ServiceAccountService) {
 		Method:      http.MethodPost,
 		Path:        serviceAccountsPath + "/{id}/tokens",
 		Summary:     "Create an API token for a service account",
-		Description: "Send the token as `Authorization: Bearer wp_...`. The secret is only in this answer, because only its hash is stored. " +
-			"The token acts as the service account, within its role and the token's scopes, whatever becomes of your own account. " +
-			"It expires after 90 days unless you say otherwise; two weeks before, the administrators get a mail and the receiver of alerts `waypost.token.expiring`. Needs a sign-in within the last 15 minutes.",
+		Description: "Send the token as `Authorization: Bearer wp_...`. The secret is only in this answer; the service stores its hash. The token acts as the service account, with its " +
+			"role and the token's scopes, whatever becomes of your own account. It expires after 90 days by default; two weeks before, administrators get a mail and the alert " +
+			"receiver gets `waypost.token.expiring`. Requires a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin).bySession().forPeople(credentials), account.ErrReauthenticate, account.ErrNoServiceAccount, account.ErrManyAPITokens), export.Variant{
 		Parameters: map[string]string{"id": "{{serviceAccountId}}"},
@@ -106,7 +106,7 @@ func registerServiceTokenMakers(a huma.API, s ServiceAccountService) {
 		Method:        http.MethodPost,
 		Path:          serviceAccountsPath + "/{id}/tokens/{tid}/rotate",
 		Summary:       "Replace a service account's API token",
-		Description:   rotation + "Needs a sign-in within the last 15 minutes.",
+		Description:   rotation + "Requires a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin).bySession().forPeople(credentials), account.ErrReauthenticate, account.ErrNoAPIToken, account.ErrTokenReplaced, account.ErrManyAPITokens),
 		serviceTokenExport()), func(ctx context.Context, in *rotateServiceTokenInput) (*newTokenOutput, error) {

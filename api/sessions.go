@@ -23,7 +23,7 @@ type SessionService interface {
 
 // Session is a sign-in as its account sees it.
 type Session struct {
-	ID         string    `json:"id" doc:"The value of sid in the session's access tokens." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
+	ID         string    `json:"id" format:"uuid" doc:"The value of sid in the session's access tokens." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
 	Current    bool      `json:"current" doc:"True for the session that sends this request." example:"true"`
 	Methods    []string  `json:"methods" nullable:"false" doc:"How the session was opened: pwd (password), fed (another provider), otp (one-time code), recovery (recovery code)." example:"pwd,otp"`
 	Address    string    `json:"address" doc:"The network address of the sign-in; empty when unknown." example:"203.0.113.7"`
@@ -51,7 +51,7 @@ type sessionCursor struct {
 }
 
 type sessionInput struct {
-	ID string `path:"id" doc:"The session's id." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
+	ID uuidText `path:"id" doc:"The session's id." example:"3f2c8a4e-51d7-4a0b-9c1e-6d2b7f8a9c10"`
 }
 
 func registerSessions(a huma.API, s SessionService) {
@@ -60,7 +60,7 @@ func registerSessions(a huma.API, s SessionService) {
 		Method:      http.MethodGet,
 		Path:        "/api/auth/sessions",
 		Summary:     "List your sessions",
-		Description: "Your sessions that have not ended, newest first, page by page.",
+		Description: "Your active sessions, newest first.",
 	}, inPerson()),
 		export.Variant{Name: "administrator", Summary: "List your sessions"},
 		export.Variant{
@@ -98,7 +98,7 @@ func registerSessionEnds(a huma.API, s SessionService) {
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/sessions/{id}",
 		Summary:       "End one of your sessions",
-		Description:   "The session's tokens end at once. You may end the session that sends this request.",
+		Description:   "End a session and its tokens at once. It may be the one that sends this request.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().ofHolder().whileEnrolling(), account.ErrNoSession), export.Variant{
 		Order: orderEndSession, Credential: memberToken, Parameters: map[string]string{"id": "{{sessionId}}"},
@@ -115,7 +115,7 @@ func registerSessionEnds(a huma.API, s SessionService) {
 		Method:        http.MethodDelete,
 		Path:          "/api/auth/sessions",
 		Summary:       "End all your sessions",
-		Description:   "Signs you out everywhere, including the session that sends this request.",
+		Description:   "Sign out everywhere, including the session that sends this request.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().whileEnrolling()), export.Variant{Order: orderEndSessions, Credential: memberToken}), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		return nil, s.EndSessions(ctx)

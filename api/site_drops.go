@@ -43,11 +43,10 @@ func registerSiteDrops(a huma.API, sites SiteAdmin, s DropCounts) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/sites/{id}/drops",
 		Summary:     "List hits that were not counted",
-		Description: "How many hits were not counted, by the site's day and the reason, newest day first, page by page. " +
-			"`bot`: the client is automated. `unknown_host`: the page's host is not the site's. `do_not_track`: the visitor sent DNT or GPC. " +
-			"`validation_failed`: a field breaks a rule. `too_old`, `in_future`: a server reported an event whose time is out of bounds. " +
-			"`rate_limited`: there were too many hits, and this one was answered 429; these counts are written every few seconds, so a crash may lose some. " +
-			"`too_late`: an imported line of a day whose single visits are gone, by retention.",
+		Description: "Hits that were not counted, by the site's day and reason, newest day first. `bot`: the client is automated. `unknown_host`: the page's host is not the site's. " +
+			"`do_not_track`: the visitor sent DNT or GPC. `validation_failed`: a field breaks a rule. `too_old`, `in_future`: a server reported an event whose time is out of " +
+			"bounds. `rate_limited`: too many hits, answered 429; these counts are written every few seconds, so a crash may lose some. `too_late`: an imported line of a day " +
+			"whose single visits were deleted at the end of their retention.",
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteDropsOutput, error) {
 		after, err := dropPosition(in.Cursor)
 		if err != nil {

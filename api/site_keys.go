@@ -32,7 +32,7 @@ type createSiteKeyInput struct {
 // SiteKeyInput names a key of a site.
 type SiteKeyInput struct {
 	SiteInput
-	KeyID string `path:"kid" doc:"The key's id." example:"01968a3e-8d40-7a52-8f66-2a7b8c9d0e1f"`
+	KeyID uuidText `path:"kid" doc:"The key's id." example:"01968a3e-8d40-7a52-8f66-2a7b8c9d0e1f"`
 }
 
 func (in *SiteKeyInput) ids() (siteID, keyID uuid.UUID, err error) {
@@ -44,7 +44,7 @@ func (in *SiteKeyInput) ids() (siteID, keyID uuid.UUID, err error) {
 
 type rotateSiteKeyInput struct {
 	SiteKeyInput
-	Grace int `query:"grace" minimum:"0" maximum:"2592000" default:"86400" doc:"For how many seconds the old key still works. 0 ends it at once." example:"3600"`
+	Grace int `query:"grace" minimum:"0" maximum:"2592000" default:"86400" doc:"Seconds that the old key keeps working. 0 ends it at once." example:"3600"`
 }
 
 // newSiteKeyOutput carries a secret.
@@ -77,7 +77,7 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/sites/{id}/keys",
 		Summary:     "List a site's secret keys",
-		Description: "The site's keys without their secrets, including retired keys, newest first, page by page.",
+		Description: "The site's secret keys, without their secrets, newest first. Retired keys are included.",
 	}, roles(identity.Admin).forPeople(credentials), site.ErrNoSite), "siteId"), func(ctx context.Context, in *listSiteKeysInput) (*listSiteKeysOutput, error) {
 		var c idCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -103,7 +103,7 @@ func registerSiteKeys(a huma.API, sites SiteAdmin, s SiteKeyAdmin) {
 		Method:        http.MethodPost,
 		Path:          "/api/admin/sites/{id}/keys",
 		Summary:       "Create a secret key for a site",
-		Description:   "The secret is only in this answer, because only its hash is stored.",
+		Description:   "Create a key for reading statistics or reporting visits. The secret is only in this answer; the service stores its hash.",
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin).forPeople(credentials), site.ErrNoSite), export.Variant{
 		Parameters: map[string]string{"id": "{{siteId}}"}, Body: map[string]any{"name": "reporter", "scope": "ingest"},
@@ -132,7 +132,7 @@ func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
 		Method:        http.MethodPost,
 		Path:          "/api/admin/sites/{id}/keys/{kid}/rotate",
 		Summary:       "Replace a secret key of a site",
-		Description:   "Creates a key with the same name and scope. The old key keeps working for a grace period, by default a day.",
+		Description:   "Create a key with the same name and scope. The old key keeps working for a grace period, by default a day.",
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin).forPeople(credentials), site.ErrNoKey, site.ErrRetired), exportedKey), func(ctx context.Context, in *rotateSiteKeyInput) (*newSiteKeyOutput, error) {
 		siteID, keyID, err := in.ids()
@@ -151,7 +151,7 @@ func registerSiteKeyEnds(a huma.API, s SiteKeyAdmin) {
 		Method:        http.MethodDelete,
 		Path:          "/api/admin/sites/{id}/keys/{kid}",
 		Summary:       "Revoke a secret key of a site",
-		Description:   "The key ends at once. Revoking it again changes nothing.",
+		Description:   "Revoke a key at once. Revoking it again changes nothing.",
 		DefaultStatus: http.StatusNoContent,
 	}, roles(identity.Admin).forPeople(credentials), site.ErrNoKey), exportedKey), func(ctx context.Context, in *SiteKeyInput) (*struct{}, error) {
 		siteID, keyID, err := in.ids()

@@ -32,14 +32,14 @@ type SiteEraser interface {
 // SiteInput names a site. It is exported because Huma passes over embedded structs
 // that are not.
 type SiteInput struct {
-	ID string `path:"id" doc:"The site's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	ID uuidText `path:"id" doc:"The site's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
 }
 
 // siteID reads the id; what is no UUID is no site's.
 func (in *SiteInput) siteID() (uuid.UUID, error) { return parseID(in.ID, site.ErrNoSite) }
 
-func parseID(text string, missing error) (uuid.UUID, error) {
-	id, err := uuid.Parse(text)
+func parseID(text uuidText, missing error) (uuid.UUID, error) {
+	id, err := uuid.Parse(string(text))
 	if err != nil || len(text) != len(uuid.UUID{}.String()) {
 		return uuid.UUID{}, missing
 	}
@@ -99,7 +99,7 @@ func registerSites(a huma.API, s SiteAdmin, e SiteEraser) {
 		Method:        http.MethodDelete,
 		Path:          "/api/admin/sites/{id}",
 		Summary:       "Delete a site",
-		Description:   "The site and its keys are gone at once; a job then erases all of its statistics. This can't be undone.",
+		Description:   "Delete a site and its keys at once; a job then erases its statistics. This can't be undone.",
 		DefaultStatus: http.StatusNoContent,
 	}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *SiteInput) (*struct{}, error) {
 		id, err := in.siteID()
@@ -116,7 +116,7 @@ func registerSiteReads(a huma.API, s SiteAdmin) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/sites",
 		Summary:     "List sites",
-		Description: "The sites whose traffic is counted, newest first, page by page.",
+		Description: "All sites, newest first.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *struct{ Page }) (*listSitesOutput, error) {
 		var c idCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -158,7 +158,7 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 		Method:        http.MethodPost,
 		Path:          "/api/admin/sites",
 		Summary:       "Create a site",
-		Description:   "Creates a site with a public key for its pages. To read its statistics, create a secret key as well.",
+		Description:   "Create a site with a public key for its pages. To read its statistics, create a secret key too.",
 		DefaultStatus: http.StatusCreated,
 	}, roles(identity.Admin)), export.Variant{
 		Order: orderSite, Capture: map[string]string{"siteId": "/data/id"},
@@ -173,16 +173,16 @@ func registerSiteWrites(a huma.API, s SiteAdmin) {
 	})
 
 	for _, method := range []string{http.MethodPatch, http.MethodPut} {
-		id, summary, description := "update-site", "Change a site", "Fields that are left out stay as they are."
+		id, summary, description := "update-site", "Update a site", "Update a site. Omitted fields stay."
 		if method == http.MethodPut {
-			id, summary, description = "put-site", "Change a site, in full or in part", "As PATCH: fields that are left out stay as they are."
+			id, summary, description = "put-site", "Update a site, in full or in part", "Same as PATCH: omitted fields stay."
 		}
 		huma.Register(a, exportedByID(access(huma.Operation{
 			OperationID: id,
 			Method:      method,
 			Path:        "/api/admin/sites/{id}",
 			Summary:     summary,
-			Description: description + " A new time zone takes effect at the end of the site's current day.",
+			Description: description + " A new time zone applies from the end of the site's current day.",
 		}, roles(identity.Admin), site.ErrNoSite), "siteId"), func(ctx context.Context, in *updateSiteInput) (*siteOutput, error) {
 			id, err := in.siteID()
 			if err != nil {

@@ -73,8 +73,8 @@ func registerStatistic[I, O any](a statsAPI, q statistic, answer func(context.Co
 
 func registerStatsSite(a statsAPI, s StatsService) {
 	// GET /api/stats/site
-	registerStatistic(a, statistic{"site", "The site",
-		"Its name, domain and time zone, when its first event happened, and the time now. A range has no effect on it."},
+	registerStatistic(a, statistic{"site", "Get the site",
+		"Name, domain and time zone of the site, the time of its first event, and the current time. The range has no effect."},
 		func(ctx context.Context, in *StatsInput) (*statsOutput[statsSite], error) {
 			facts, err := s.Facts(ctx, in.query(ctx))
 			return newStatsOutput(newStatsSite(siteFrom(ctx), facts), err)
@@ -83,8 +83,8 @@ func registerStatsSite(a statsAPI, s StatsService) {
 
 func registerStatsTotals(a statsAPI, s StatsService) {
 	// GET /api/stats/summary
-	registerStatistic(a, statistic{"summary", "Totals",
-		"Pageviews and visitors inside the range; sessions, bounce rate and mean duration of the sessions that start in it. " +
+	registerStatistic(a, statistic{"summary", "Get totals",
+		"Pageviews and visitors in the range; number, bounce rate and mean duration of the sessions that start in it. " +
 			"A visitor counts once per day of the site."},
 		func(ctx context.Context, in *StatsInput) (*statsOutput[statsSummary], error) {
 			answer, err := s.Summary(ctx, in.query(ctx))
@@ -92,10 +92,10 @@ func registerStatsTotals(a statsAPI, s StatsService) {
 		})
 
 	// GET /api/stats/timeseries
-	registerStatistic(a, statistic{"timeseries", "Pageviews and visitors over time",
+	registerStatistic(a, statistic{"timeseries", "Get pageviews and visitors over time",
 		"Buckets are aligned in the site's time zone (weeks start on Monday) and have no gaps; `ts` has the site's offset. " +
 			"Without `granularity`: up to 48 hours by hour, 90 days by day, 730 days by week, else by month. " +
-			"`metrics` adds to each bucket what is known of the sessions that start in it."},
+			"`metrics` adds numbers of the sessions that start in each bucket."},
 		func(ctx context.Context, in *struct {
 			TableInput
 			VisitsInput
@@ -108,8 +108,8 @@ func registerStatsTotals(a statsAPI, s StatsService) {
 		})
 
 	// GET /api/stats/realtime
-	registerStatistic(a, statistic{"realtime", "Visitors right now",
-		"Distinct visitors of the last 300 seconds, whatever the range."},
+	registerStatistic(a, statistic{"realtime", "Get visitors right now",
+		"Distinct visitors of the last 300 seconds. The range has no effect."},
 		func(ctx context.Context, in *StatsInput) (*statsOutput[statsRealtime], error) {
 			visitors, err := s.Realtime(ctx, in.query(ctx))
 			return newStatsOutput(newStatsRealtime(visitors), err)
@@ -117,28 +117,28 @@ func registerStatsTotals(a statsAPI, s StatsService) {
 }
 
 // ofRows says what the parameters of breakdowns do.
-const ofRows = " `metrics` adds to each row what is known of its sessions, `empty=true` the row `(none)` of sessions without a label."
+const ofRows = " `metrics` adds numbers of its sessions to each row; `empty=true` adds the row `(none)` for sessions without a label."
 
 func registerStatsBreakdowns(a statsAPI, s StatsService) {
 	// GET /api/stats/pages
-	registerStatistic(a, statistic{"pages", "Pages",
-		"`top`: pages by pageviews inside the range. `entry` and `exit`: first and last pages of the sessions that start in it; " +
-			"their `pageviews` is the number of such sessions." + ofRows + " Both concern `entry` and `exit` alone."},
+	registerStatistic(a, statistic{"pages", "Get top pages",
+		"`top`: pages by pageviews in the range. `entry` and `exit`: first and last pages of the sessions that start in it; " +
+			"their `pageviews` is the number of such sessions." + ofRows + " Both apply to `entry` and `exit` only."},
 		breakdownOf(a, s, newStatsPages, pageDimensions))
 
 	// GET /api/stats/referrers
-	registerStatistic(a, statistic{"referrers", "Referrers and campaigns",
-		"Hosts (without `www.`) that sessions came from, and their utm parameters. The site's own domain is no referrer; " +
+	registerStatistic(a, statistic{"referrers", "Get referrers and campaigns",
+		"Hosts (without `www.`) that sessions came from, and their utm parameters. The site's own domain does not count; " +
 			"with `empty=true`, the row `(none)` of `sources` are direct visits." + ofRows},
 		breakdownOf(a, s, newStatsReferrers, referrerDimensions))
 
 	// GET /api/stats/geo
-	registerStatistic(a, statistic{"geo", "Countries",
-		"Labels are ISO 3166-1 alpha-2 codes; visits from unknown places are left out." + ofRows},
+	registerStatistic(a, statistic{"geo", "Get countries",
+		"Countries as ISO 3166-1 alpha-2 codes, without visits from unknown places." + ofRows},
 		breakdownOf(a, s, newStatsGeo, geoDimensions))
 
 	// GET /api/stats/tech
-	registerStatistic(a, statistic{"tech", "Devices, browsers and operating systems",
+	registerStatistic(a, statistic{"tech", "Get devices, browsers and operating systems",
 		"Devices are `desktop`, `mobile` and `tablet`." + ofRows},
 		breakdownOf(a, s, newStatsTech, techDimensions))
 }
@@ -156,7 +156,7 @@ func breakdownOf[T table](a statsAPI, s StatsService, shape func(statsLists) T, 
 
 func registerStatsEvents(a statsAPI, s StatsService) {
 	// GET /api/stats/events
-	registerStatistic(a, statistic{"events", "Custom events",
+	registerStatistic(a, statistic{"events", "Get custom events",
 		"Events sent by `waypost.track(name, props)`. With `name`, also the properties of that event."},
 		func(ctx context.Context, in *struct {
 			TableInput
@@ -184,11 +184,11 @@ func (q statistic) byKey() huma.Operation {
 // byAdmin is GET /api/admin/sites/{id}/stats/<name>.
 func (q statistic) byAdmin(sites NamedSites) huma.Operation {
 	op := q.operation("get-site-stats-", "/api/admin/sites/{id}/stats/")
-	op.Summary += " of a site"
-	op.Description += " The answer is that of `GET /api/stats/" + q.name + "` with a key of the site."
+	op.Summary += ", by site id"
+	op.Description += " Same answer as `GET /api/stats/" + q.name + "` with a key of the site."
 	op.Parameters = append(op.Parameters, &huma.Param{
 		Name: "id", In: "path", Required: true, Description: "The site's id.", Example: "01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10",
-		Schema: &huma.Schema{Type: huma.TypeString},
+		Schema: uuidText("").Schema(nil),
 	})
 	op.Middlewares = huma.Middlewares{openNamed(sites)}
 	op = exportedByID(access(op, roles(identity.Admin), append(q.failures(), site.ErrNoSite)...), "siteId")
@@ -224,7 +224,7 @@ func (q statistic) operation(id, path string) huma.Operation {
 // openNamed finds the site that the path names, as the guard finds that of a key.
 func openNamed(sites NamedSites) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		id, err := parseID(ctx.Param("id"), site.ErrNoSite)
+		id, err := parseID(uuidText(ctx.Param("id")), site.ErrNoSite)
 		var found site.Site
 		if err == nil {
 			found, err = sites.Find(ctx.Context(), id)

@@ -18,37 +18,46 @@ import (
 // It and the following are exported because Huma reads no parameters from an unexported
 // embedded struct.
 type StatsInput struct {
-	From    string `query:"from" example:"2026-01-01" doc:"Start of the range: a date in the site's time zone, or an RFC 3339 timestamp (inclusive). Without from, to and period, the range is the last 30 days."`
-	To      string `query:"to" example:"2026-01-31" doc:"End of the range: a date in the site's time zone (that whole day belongs to the range), or an RFC 3339 timestamp (exclusive). At most 10 years after from."`
-	Period  string `query:"period" enum:"today,yesterday,7d,30d,90d,12mo,month,year,all" doc:"A range by its name, in place of from and to. All but yesterday end now: 7d, 30d and 90d begin with the first of so many days of the site, today included; 12mo a year ago tomorrow; month and year with their first day; all with the day of the first event. The comparison is with the time of the same length before."`
-	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The maximum number of rows in each list of a breakdown."`
-	Compare string `query:"compare" hidden:"true"`
+	From    boundText `query:"from" example:"2026-01-01" doc:"Start of the range: a date in the site's time zone, or an RFC 3339 timestamp (inclusive). Without from, to and period, the range is the last 30 days."`
+	To      boundText `query:"to" example:"2026-01-31" doc:"End of the range: a date in the site's time zone (that whole day belongs to the range), or an RFC 3339 timestamp (exclusive). At most 10 years after from."`
+	Period  string    `query:"period" enum:"today,yesterday,7d,30d,90d,12mo,month,year,all" doc:"A named range, instead of from and to. All but yesterday end now. 7d, 30d and 90d cover that many days of the site, today included; 12mo starts a year ago tomorrow; month and year start on their first day; all starts on the day of the first event. compare uses the preceding time of equal length."`
+	Limit   int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The maximum number of rows in each list of a breakdown."`
+	Compare string    `query:"compare" hidden:"true"`
 
 	filters stats.Filters
 	asked   url.URL
 }
 
+// boundText is an end of a range. The pattern is the description's: what breaks it gets
+// better words from the calendar than from Huma.
+type boundText string
+
+// Schema implements huma.SchemaProvider.
+func (boundText) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"pattern": calendar.BoundForm}}
+}
+
 // TableInput is that of answers that come as a table as well.
 type TableInput struct {
 	StatsInput
-	Format string `query:"format" enum:"json,csv" default:"json" doc:"csv returns the same rows as a table, for spreadsheets."`
+	Format string `query:"format" enum:"json,csv" default:"json" doc:"csv returns the same rows as a table for spreadsheets."`
 }
 
 // OffsetInput is that of answers with lists of rows.
 type OffsetInput struct {
-	Offset int `query:"offset" minimum:"0" maximum:"10000" default:"0" doc:"How many rows of each list to leave out before the first. X-Total-Count says how many rows the longest list has, Link where the next ones are."`
+	Offset int `query:"offset" minimum:"0" maximum:"10000" default:"0" doc:"How many rows of each list to skip. X-Total-Count is the length of the longest list; Link has the URL of the next rows."`
 }
 
 // VisitsInput is that of answers with numbers that sessions have.
 type VisitsInput struct {
-	Metrics []string `query:"metrics" enum:"sessions,bounce_rate,avg_duration,views_per_visit" doc:"Which of these to add, separated by commas. They are read from sessions, so that an answer takes the longer the more of them there are."`
+	Metrics []string `query:"metrics" enum:"sessions,bounce_rate,avg_duration,views_per_visit" doc:"Numbers to add, separated by commas. They are computed from sessions: the more sessions, the slower the answer."`
 }
 
 func (in VisitsInput) any() bool { return len(in.Metrics) > 0 }
 
 // EmptyInput is that of answers with rows of sessions.
 type EmptyInput struct {
-	Empty bool `query:"empty" default:"false" doc:"true adds to each list of a dimension of sessions the row (none): those without a label. A label that itself reads so is then written \\(none)."`
+	Empty bool `query:"empty" default:"false" doc:"true adds the row (none) for sessions without a label. A label that reads (none) itself is then written \\(none)."`
 }
 
 // GranularityInput is that of answers over time.
@@ -137,6 +146,6 @@ func nearest(name string, known []string) string {
 
 func (in *StatsInput) query(ctx context.Context) stats.Query {
 	s := siteFrom(ctx)
-	return stats.Query{SiteID: s.ID, Zones: calendar.ZonesOf(s), From: in.From, To: in.To, Period: calendar.Period(in.Period),
+	return stats.Query{SiteID: s.ID, Zones: calendar.ZonesOf(s), From: string(in.From), To: string(in.To), Period: calendar.Period(in.Period),
 		Limit: in.Limit, Compare: in.Compare == "true", Filters: in.filters}
 }

@@ -77,7 +77,7 @@ func longest(lists map[stats.Dimension]stats.List[stats.Row]) int64 {
 // registerStatsReport adds the one operation that answers several.
 func registerStatsReport(a statsAPI, s StatsService) {
 	// GET /api/stats/report
-	registerStatistic(a, statistic{"report", "Several statistics at once",
+	registerStatistic(a, statistic{"report", "Get several statistics at once",
 		"Answers the `questions`, named as the operations are, in an object by these names. All answers are from one snapshot, so that they fit together. " +
 			"Every parameter is given once and concerns the answers that it has a meaning for."},
 		reportOf(a, s))

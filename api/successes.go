@@ -13,48 +13,76 @@ import (
 // the verb doesn't say it.
 var successes = map[string]string{
 	"login":                        "Signed in, or the first of two steps is done.",
-	"refresh-session":              "The next tokens. The refresh token that was sent is used up.",
+	"refresh-session":              "The next tokens. The refresh token that was sent no longer works.",
 	"logout":                       "Signed out: the session has ended.",
 	"verify-email":                 "The e-mail address is verified.",
-	"resend-verification-mail":     "If the account waits for it, a mail is on its way.",
-	"register-user":                "The account was created; a mail asks to verify its address.",
-	"request-password-reset":       "If there is such an account, a mail is on its way.",
+	"resend-verification-mail":     "If such an account exists, a mail is on its way.",
+	"register-user":                "The account was created; a mail with a verification link is on its way.",
+	"request-password-reset":       "If such an account exists, a mail is on its way.",
 	"reset-password":               "The password was set, and all sessions have ended.",
 	"change-password":              "The password was changed.",
-	"change-email":                 "A mail to the new address asks to confirm it.",
+	"change-email":                 "A mail with a confirmation link is on its way to the new address.",
 	"confirm-email-change":         "The account has the new address.",
-	"undo-email-change":            "The account has its former address again.",
+	"undo-email-change":            "The account has its old address again.",
 	"setup-two-factor":             "The secret for an authenticator app. Nothing is turned on yet.",
 	"enable-two-factor":            "Two-factor authentication is on.",
 	"verify-two-factor":            "Signed in.",
 	"disable-two-factor":           "Two-factor authentication is off.",
-	"renew-recovery-codes":         "The new recovery codes. The former ones are no longer valid.",
+	"renew-recovery-codes":         "The new recovery codes. The old ones are no longer valid.",
 	"exchange-oauth-code":          "Signed in, or the first of two steps is done.",
 	"link-identity":                "The identity is linked to your account.",
-	"get-me":                       "The account that asks.",
+	"get-me":                       "Your account.",
 	"get-jwks":                     "The public keys that verify access tokens (RFC 7517).",
 	"get-service-index":            "The entry points.",
-	"presign-upload":               "A signed address that takes the file.",
+	"presign-upload":               "A signed URL that takes the file.",
 	"complete-upload":              "The file is stored.",
-	"replay-webhook-event":         "The event after its replay.",
-	"collect-events":               "The events that count are stored; the others are listed with the reason.",
+	"replay-webhook-event":         "The event after the replay.",
+	"collect-events":               "Accepted events are stored; the others are listed with the reason.",
 	"send-test-mail":               "The mail is in the queue.",
 	"resend-mail":                  "The mail is in the queue again.",
-	"erase-audit-entries":          "What the log held of the row is gone; its chain still holds.",
+	"erase-audit-entries":          "The row's data was erased from the log; the chain stays valid.",
 	"retry-job":                    "The job will run again.",
-	"run-periodic-task":            "The task will run at once.",
+	"run-periodic-task":            "The task runs now.",
 	"end-all-sessions":             "All sessions of the account have ended.",
-	"cancel-webhook-replay":        "No more events are taken.",
+	"cancel-webhook-replay":        "The bulk replay takes no more deliveries.",
 	"rotate-api-token":             "The new token, shown this once.",
 	"rotate-service-account-token": "The new token, shown this once.",
 	"rotate-site-key":              "The new key, shown this once.",
+	"cancel-job":                   "The job was cancelled, or is being cancelled.",
+	"get-health":                   "The process is alive.",
+	"get-readiness":                "The service is ready.",
+	"get-upload":                   "The file's metadata.",
+	"put-upload":                   "The file's new metadata.",
+	"update-upload":                "The file's new metadata.",
+	"delete-upload":                "The file was deleted.",
+	"create-upload":                "The file was stored.",
+	"list-uploads":                 "One page of the files.",
+	"list-ai-usage":                "One page of your usage.",
+	"list-all-ai-usage":            "One page of everybody's usage.",
+	"get-ai-models":                "The models that you may use.",
+	"get-audit-verification":       "The result of the verification.",
+	"get-audit-proof":              "The inclusion proof.",
+	"get-audit-consistency":        "The consistency proof.",
+	"get-audit-key":                "The public key.",
+	"list-site-drops":              "One page of the counts.",
+	"list-webhook-rejections":      "One page of the refused deliveries.",
+	"list-webhook-replays":         "One page of the bulk replays.",
+	"get-webhook-replay":           "The bulk replay's progress.",
+	"create-webhook-replay":        "The bulk replay has started.",
 }
 
 // verbs say it for all others; %s stands for what the operation is about.
 var verbs = map[string]string{
-	"get": "The %s.", "list": "The %s.", "create": "The %s was created.", "update": "The %s as it is now.", "put": "The %s as it is now.",
-	"delete": "The %s is gone.", "revoke": "The %s is no longer valid.", "end": "The %s has ended.", "unlink": "The %s is no longer linked.",
-	"pause": "The %s is paused.", "resume": "The %s runs again.", "cancel": "The %s is cancelled.",
+	"get": "The %s.", "list": "The %s.", "create": "The %s was created.", "update": "The updated %s.", "put": "The updated %s.",
+	"delete": "The %s was deleted.", "revoke": "The %s was revoked.", "end": "The %s has ended.", "unlink": "The %s was unlinked.",
+	"pause": "The %s is paused.", "resume": "The %s was resumed.", "cancel": "The %s was cancelled.",
+}
+
+// statistics are what operations on them answer, by the last word of their operationIds.
+var statistics = map[string]string{
+	"site": "The site.", "summary": "The totals.", "timeseries": "The buckets.", "realtime": "The number of visitors.", "pages": "The pages.",
+	"referrers": "The referrers and campaigns.", "geo": "The countries.", "tech": "The devices, browsers and operating systems.", "events": "The events.",
+	"report": "The answers, by question.",
 }
 
 // abbreviations are words of operationIds as they are written.
@@ -99,7 +127,7 @@ func successText(op *huma.Operation) string {
 		}
 	}
 	if i := slices.Index(words, "stats"); i >= 0 {
-		return "The statistics: " + strings.Join(words[i+1:], " ") + "."
+		return statistics[words[i+1]]
 	}
 	if slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.Name == "cursor" }) {
 		form = "One page of the %s."

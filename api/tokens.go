@@ -36,14 +36,14 @@ type rotateTokenInput struct {
 }
 
 // What descriptions say of every rotation of an API token.
-const rotation = "Creates a token with the same name, scopes, networks and rate, which lives as long as the old one was made for. " +
-	"The old token keeps working for a grace period, by default a day, unless it expires earlier; also an expired token can be rotated. "
+const rotation = "Create a token with the same name, scopes, networks, rate and lifetime. " +
+	"The old token keeps working for a grace period, by default a day, unless it expires earlier. Expired tokens can be rotated too. "
 
 // APITokens are the operations on API tokens.
 func APITokens(s TokenService) Resource {
 	return Resource{
 		Tag: "API tokens", Area: "Accounts",
-		Description: "Credentials for bots. A token acts for its owner, within the owner's role and the token's scopes. It is revoked when its owner resets the password; a bot that should outlast a person needs a service account.",
+		Description: "Credentials for bots. A token acts for its owner, within the owner's role and the token's scopes. Resetting the owner's password revokes it. A bot that should outlast a person needs a service account.",
 		Register: func(a huma.API) {
 			registerTokenList(a, s)
 			registerTokenMakers(a, s)
@@ -57,7 +57,7 @@ func registerTokenList(a huma.API, s TokenService) {
 		Method:      http.MethodGet,
 		Path:        "/api/auth/tokens",
 		Summary:     "List your API tokens",
-		Description: "Your tokens that were not revoked, without their secrets, newest first, page by page. Tokens that expired a month ago are gone.",
+		Description: "Your API tokens, without their secrets, newest first. Revoked tokens and those that expired a month ago are left out.",
 	}, inPerson().forPeople(credentials)), func(ctx context.Context, in *struct{ Page }) (*listTokensOutput, error) {
 		var c tokenCursor
 		if err := decodeCursor(in.Cursor, &c); err != nil {
@@ -92,10 +92,9 @@ func registerTokenMakers(a huma.API, s TokenService) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/tokens",
 		Summary:     "Create an API token",
-		Description: "For bots: send the token as `Authorization: Bearer wp_...`. The secret is only in this answer, because only its hash is stored. " +
-			"The token acts as you, within your role at the time of each request and within its scopes: `read` for operations that change nothing, " +
-			"`write` for operations that change something, and in addition `admin` for operations that only an ADMIN may call, for other people's accounts, and to change anybody's role or `active`. " +
-			"It expires after 90 days unless you say otherwise. Needs a sign-in within the last 15 minutes.",
+		Description: "For bots: send the token as `Authorization: Bearer wp_...`. The secret is only in this answer; the service stores its hash. The token acts as you, with your current " +
+			"role and its scopes: `read` for operations that change nothing, `write` for the others, and in addition `admin` for operations of an ADMIN, for other people's " +
+			"accounts, and for changing a role or `active`. It expires after 90 days by default. Requires a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
 	}, inPerson().forPeople(credentials), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrManyAPITokens), export.Variant{
 		Body: tokenExport(), Capture: map[string]string{"apiTokenId": "/data/id"},
@@ -112,7 +111,7 @@ func registerTokenMakers(a huma.API, s TokenService) {
 		Method:        http.MethodPost,
 		Path:          "/api/auth/tokens/{id}/rotate",
 		Summary:       "Replace an API token",
-		Description:   rotation + "Needs a sign-in within the last 15 minutes.",
+		Description:   rotation + "Requires a sign-in within the last 15 minutes.",
 		DefaultStatus: http.StatusCreated,
 	}, inPerson().ofHolder().forPeople(credentials), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrNoAPIToken, account.ErrTokenReplaced, account.ErrManyAPITokens), export.Variant{
 		Parameters: map[string]string{"id": "{{apiTokenId}}"},

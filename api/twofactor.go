@@ -77,8 +77,8 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/2fa/setup",
 		Summary:     "Set up two-factor authentication",
-		Description: "Creates a secret for an authenticator application (RFC 6238). The secret takes effect when you send one of its codes to " +
-			"`POST /api/auth/2fa/enable`; until then another call replaces it. Needs a sign-in within the last 15 minutes, and a verified e-mail address.",
+		Description: "Create a secret for an authenticator app (RFC 6238). It takes effect when you send one of its codes to `POST /api/auth/2fa/enable`; until then another call replaces " +
+			"it. Requires a sign-in within the last 15 minutes and a verified e-mail address.",
 	}, inPerson().whileEnrolling().forPeople(signingIn), account.ErrReauthenticate, account.ErrEmailUnverified, account.ErrTOTPEnabled), export.Variant{
 		// The account that registered can't verify its address alone.
 		Status: []int{http.StatusOK, http.StatusForbidden}, Optional: true,
@@ -98,8 +98,8 @@ func registerTwoFactor(a huma.API, s TwoFactorService) {
 		OperationID: "enable-two-factor",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/2fa/enable",
-		Summary:     "Turn two-factor authentication on",
-		Description: "Takes a first code, ends the account's other sessions, and answers with ten recovery codes.",
+		Summary:     "Enable two-factor authentication",
+		Description: "Check a first code, end the account's other sessions and return ten recovery codes.",
 	}, inPerson().whileEnrolling().forPeople(signingIn), account.ErrTOTPInvalid, account.ErrTOTPNotSetUp, account.ErrTOTPEnabled, account.ErrEmailUnverified), export.Variant{
 		Status: []int{http.StatusOK, http.StatusConflict}, Optional: true,
 		Order: orderEnableTOTP, Credential: memberToken,
@@ -123,8 +123,8 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		OperationID:   "disable-two-factor",
 		Method:        http.MethodPost,
 		Path:          "/api/auth/2fa/disable",
-		Summary:       "Turn two-factor authentication off",
-		Description:   "Needs the password and a code, and voids the recovery codes. Administrators can't turn it off where the service requires it of administrators.",
+		Summary:       "Disable two-factor authentication",
+		Description:   "Requires the password and a code. Voids the recovery codes. Administrators can't disable it if the service requires it of them.",
 		DefaultStatus: http.StatusNoContent,
 	}, inPerson().forPeople(signingIn), account.ErrReauthenticate, account.ErrTOTPInvalid, account.ErrTOTPDisabled, account.ErrTwoFactorRequired, errThrottled, account.ErrBusy), export.Variant{
 		Status: []int{http.StatusNoContent, http.StatusUnprocessableEntity},
@@ -143,7 +143,7 @@ func registerTwoFactorChanges(a huma.API, s TwoFactorService) {
 		Method:      http.MethodPost,
 		Path:        "/api/auth/2fa/recovery-codes",
 		Summary:     "Replace the recovery codes",
-		Description: "Voids the recovery codes and answers with ten new ones.",
+		Description: "Void the recovery codes and return ten new ones.",
 	}, inPerson().forPeople(signingIn), account.ErrTOTPInvalid, account.ErrTOTPDisabled, errThrottled), export.Variant{
 		Status: []int{http.StatusOK, http.StatusUnprocessableEntity}, Optional: true,
 		Order: orderRecoveryCodes, Credential: memberToken,
@@ -163,9 +163,8 @@ func registerSecondStep(a huma.API, s TwoFactorService) {
 		OperationID: "verify-two-factor",
 		Method:      http.MethodPost,
 		Path:        "/api/auth/2fa/verify",
-		Summary:     "Sign in, second step",
-		Description: "Takes the `mfa_token` of a first step and a code, opens a session and answers with its tokens. A code works once. " +
-			"Ten failures in a row, over any number of first steps, block further attempts for a while.",
+		Summary:     "Sign in with a second factor",
+		Description: "Exchange the `mfa_token` of a first step and a code for a session's tokens. A code works once. Ten failures in a row, over any number of first steps, block further attempts for a while.",
 	}, public().forPeople(signingIn), token.ErrChallenge, account.ErrTOTPInvalid, account.ErrInactive, errThrottled), export.Variant{
 		Order: orderMemberSecondStep, Status: []int{http.StatusOK, http.StatusUnprocessableEntity}, Optional: true,
 		Body:    map[string]any{"mfa_token": "{{mfaToken}}", "code": "{{recoveryCode}}"},

@@ -43,7 +43,7 @@ func Uploads(s UploadService, baseURL string) Resource {
 	u := uploads{s: s, show: toUpload(baseURL), buffers: &sync.Pool{New: func() any { return bufio.NewReaderSize(nil, transferBuffer) }}}
 	return Resource{
 		Tag: "Uploads", Area: "Content",
-		Description: "Files of signed-in people: images, documents, texts. The type is found by looking at the content, and what a browser could run is never accepted.",
+		Description: "Files of signed-in people: images, documents, texts. The type is detected from the content; anything a browser could run is refused.",
 		Models:      []any{Upload{}}, Aliases: []string{"/uploads"},
 		Schemes: map[string]*huma.SecurityScheme{schemeFileLink: {
 			Type: "apiKey", In: "query", Name: linkParameter, Description: "A link from `POST /api/uploads/{id}/link` has it. It is good for one file, for reading, until it expires.",
@@ -72,8 +72,8 @@ type listUploadsInput struct {
 	Page
 	Query       string `query:"q" maxLength:"255" doc:"Text to find in the names; case makes no difference." example:"engine"`
 	ContentType string `query:"content_type" maxLength:"100" doc:"Only files of this media type; image/* for all images." example:"image/*"`
-	OwnerID     int64  `query:"owner_id" minimum:"1" doc:"Whose files; your own by default. Another account's for an ADMIN alone."`
-	Sort        string `query:"sort" enum:"created_at,-created_at,size,-size,filename,-filename" default:"-created_at" doc:"The order; a leading minus reverses it."`
+	OwnerID     int64  `query:"owner_id" minimum:"1" doc:"Owner of the files; you by default. Another account only for an ADMIN."`
+	Sort        string `query:"sort" enum:"created_at,-created_at,size,-size,filename,-filename" default:"-created_at" doc:"Sort order; a leading minus reverses it."`
 }
 
 type listUploadsOutput struct {
@@ -101,7 +101,7 @@ func (in *listUploadsInput) filter() (upload.Filter, error) {
 		return f, err
 	}
 	if c.Sort != in.Sort || c.ID < 1 {
-		return f, fault.Validation(map[string]string{"query.cursor": "This cursor was made for another sort order; leave it out to start anew."})
+		return f, fault.Validation(map[string]string{"query.cursor": "This cursor belongs to another sort order. Leave it out to start over."})
 	}
 	f.After = &upload.Position{CreatedAt: c.CreatedAt, Size: c.Size, Filename: c.Filename, ID: c.ID}
 	return f, nil
@@ -113,7 +113,7 @@ func (u uploads) registerMany(a huma.API) {
 		Method:      http.MethodGet,
 		Path:        "/api/uploads",
 		Summary:     "List files",
-		Description: "Your own files, newest first unless sorted otherwise, page by page. An ADMIN lists another account's with `owner_id`, for which an API token needs scope `admin` as well.",
+		Description: "Your files, newest first by default. An ADMIN may list another account's with `owner_id`; an API token then needs scope `admin` too.",
 	}, signedIn().ofFileLists(), upload.ErrNotAdmin), func(ctx context.Context, in *listUploadsInput) (*listUploadsOutput, error) {
 		f, err := in.filter()
 		if err != nil {
@@ -150,7 +150,7 @@ func (u uploads) registerOne(a huma.API) {
 		Method:      http.MethodGet,
 		Path:        "/api/uploads/{id}",
 		Summary:     "Show a file",
-		Description: "What is known of a file, for its owner or an ADMIN. For others there is no such file.",
+		Description: "A file's metadata, for its owner or an ADMIN; others get 404.",
 	}, signedIn().ofFiles(), upload.ErrNoUpload), "uploadId"), func(ctx context.Context, in *UploadInput) (*uploadOutput, error) {
 		f, err := u.s.Find(ctx, in.ID)
 		if err != nil {
@@ -164,7 +164,7 @@ func (u uploads) registerOne(a huma.API) {
 		Method:        http.MethodDelete,
 		Path:          "/api/uploads/{id}",
 		Summary:       "Delete a file",
-		Description:   "Nobody can read the file from now on, by a link neither, and its space is free again. Its bytes are removed shortly after.",
+		Description:   "Delete a file. Links to it stop working, its space is free at once, and its bytes are removed shortly after.",
 		DefaultStatus: http.StatusNoContent,
 	}, signedIn().ofFiles(), upload.ErrNoUpload), "uploadId"), func(ctx context.Context, in *UploadInput) (*struct{}, error) {
 		return nil, u.s.Delete(ctx, in.ID)
@@ -178,16 +178,16 @@ type updateUploadInput struct {
 
 // registerUpdate declares PUT and PATCH, which do the same.
 func (u uploads) registerUpdate(a huma.API, method string) {
-	id, summary := "put-upload", "Change a file"
+	id, summary := "put-upload", "Rename a file"
 	if method == http.MethodPatch {
-		id, summary = "update-upload", "Change a file in part"
+		id, summary = "update-upload", "Rename a file by PATCH"
 	}
 	huma.Register(a, exportedByID(access(huma.Operation{
 		OperationID: id,
 		Method:      method,
 		Path:        "/api/uploads/{id}",
 		Summary:     summary,
-		Description: "Gives a file another name; nothing else of it changes. The bytes of a file never change: send a new one instead.",
+		Description: "Rename a file. Its bytes never change: upload a new file instead.",
 	}, signedIn().ofFiles(), upload.ErrNoUpload), "uploadId"), func(ctx context.Context, in *updateUploadInput) (*uploadOutput, error) {
 		var c upload.Change
 		if in.Body.Has("filename") {
@@ -246,8 +246,8 @@ func (u uploads) registerSigned(a huma.API) {
 		OperationID:   "create-upload-link",
 		Method:        http.MethodPost,
 		Path:          "/api/uploads/{id}/link",
-		Summary:       "Make a link to a file",
-		Description:   "Makes an address by which everybody who has it can read the file's bytes, and nothing else, until it expires or the file is deleted. It can't be taken back otherwise. The audit log notes it.",
+		Summary:       "Create a link to a file",
+		Description:   "Create a URL that lets anybody who has it read the file, until it expires or the file is deleted. It can't be revoked in any other way. Creating it is recorded in the audit log.",
 		DefaultStatus: http.StatusCreated,
 	}, signedIn().ofFiles().forPeople(fileBytes), upload.ErrNoUpload), "uploadId"), func(ctx context.Context, in *linkInput) (*linkOutput, error) {
 		l, err := u.s.MakeLink(ctx, in.ID, in.Body.ExpiresIn)
@@ -261,9 +261,9 @@ func (u uploads) registerSigned(a huma.API) {
 		OperationID: "presign-upload",
 		Method:      http.MethodPost,
 		Path:        "/api/uploads/presign",
-		Summary:     "Get an address to send a file to",
-		Description: "Begins a file whose bytes are sent by one more request, with the method, address and headers of the answer, and with no credential: to the storage itself where that has signed addresses, to this service otherwise. " +
-			"Then call `POST /api/uploads/{id}/complete`. The address is good for an hour.",
+		Summary:     "Presign an upload",
+		Description: "Start an upload whose bytes go straight to the storage, or to this service if the storage has no signed URLs. Send them with the method, URL and headers of the " +
+			"answer and without credentials, then call `POST /api/uploads/{id}/complete`. The URL is valid for an hour.",
 		DefaultStatus: http.StatusCreated,
 	}, signedIn().ofOneself().forPeople(fileBytes), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable),
 		export.Variant{Capture: map[string]string{"presignedId": "/data/upload/id"}}), func(ctx context.Context, in *presignInput) (*presignOutput, error) {
@@ -290,9 +290,9 @@ func (u uploads) registerSigned(a huma.API) {
 		OperationID: "complete-upload",
 		Method:      http.MethodPost,
 		Path:        "/api/uploads/{id}/complete",
-		Summary:     "Take over what was sent to a signed address",
-		Description: "Moves the bytes to where the signed address doesn't reach, holds their size, type and checksum against what was announced, and makes the file ready. " +
-			"A file that is ready is answered as it is. After `upload_incomplete` and `upload_mismatch`, the file can be sent again while its address is good.",
+		Summary:     "Complete a presigned upload",
+		Description: "Check the size, type and checksum of what was sent against what was announced, and make the file ready. A file that is ready already is returned as it is. After " +
+			"`upload_incomplete` or `upload_mismatch`, send the file again while its URL is valid.",
 	}, signedIn().ofFiles(), upload.ErrNoUpload, upload.ErrIncomplete, upload.ErrMismatch, blob.ErrUnavailable),
 		export.Variant{Parameters: map[string]string{"id": "{{presignedId}}"}, Status: []int{http.StatusUnprocessableEntity}}), u.complete)
 }

@@ -28,7 +28,7 @@ import (
 
 var (
 	errRange     = fault.New(fault.OutOfRange, "range_not_satisfiable", "The file has no bytes in that range.")
-	errCondition = fault.New(fault.Precondition, "precondition_failed", "The file is not the one that If-Match or If-Unmodified-Since asks for.")
+	errCondition = fault.New(fault.Precondition, "precondition_failed", "The file does not match If-Match or If-Unmodified-Since.")
 )
 
 const (
@@ -43,8 +43,8 @@ const (
 
 type contentInput struct {
 	UploadInput
-	Inline bool   `query:"inline" doc:"Show an image instead of saving it. Without effect on files that are no raster images."`
-	Range  string `header:"Range" doc:"Which bytes are wanted (RFC 9110, section 14.2), one range or several." example:"bytes=0-1023"`
+	Inline bool   `query:"inline" doc:"Show a raster image instead of saving it; no effect on other files."`
+	Range  string `header:"Range" doc:"One or several ranges of bytes (RFC 9110, section 14.2)." example:"bytes=0-1023"`
 }
 
 type thumbnailInput struct{ UploadInput }
@@ -54,8 +54,8 @@ func (u uploads) registerContent(a huma.API) {
 		OperationID: "get-upload-content",
 		Method:      http.MethodGet,
 		Path:        "/api/uploads/{id}/content",
-		Summary:     "Read a file",
-		Description: "The bytes, as they were sent. Browsers save them as a file, unless it is a raster image and `inline` is true. Range requests and conditional requests work as HTTP has them; HEAD answers the headers alone.",
+		Summary:     "Download a file",
+		Description: "The bytes, as they were uploaded. Browsers save the file, unless it is a raster image and `inline` is true. Range and conditional requests are supported; HEAD returns the headers alone.",
 		Responses:   fileResponses("The file's bytes.", true),
 	}, signedIn().ofFiles().orLink(), upload.ErrNoUpload, upload.ErrLink, blob.ErrUnavailable, errRange, errCondition), "uploadId"), func(_ context.Context, in *contentInput) (*huma.StreamResponse, error) {
 		return u.serve(func(ctx context.Context, r *http.Request, h http.Header) (upload.Content, error) {
@@ -78,9 +78,10 @@ func (u uploads) registerContent(a huma.API) {
 		OperationID: "get-upload-thumbnail",
 		Method:      http.MethodGet,
 		Path:        "/api/uploads/{id}/thumbnail",
-		Summary:     "Read an image's thumbnail",
-		Description: "A small copy of an image, at most 320 pixels wide and high, upright, and with nothing but its pixels. It is made shortly after the upload; 404 until then, and for what is no image that can be decoded or has more than 50 megapixels.",
-		Responses:   fileResponses("The thumbnail, a JPEG or PNG.", false),
+		Summary:     "Download an image's thumbnail",
+		Description: "A copy of the image, at most 320 pixels wide and high, upright and without metadata. It is made shortly after the upload. 404 until then, and for files that are not " +
+			"images, can't be decoded or have more than 50 megapixels.",
+		Responses: fileResponses("The thumbnail, a JPEG or PNG.", false),
 	}, signedIn().ofFiles(), upload.ErrNoUpload, blob.ErrUnavailable, errRange, errCondition), export.Variant{
 		Parameters: map[string]string{"id": "{{uploadId}}"}, Status: []int{http.StatusOK, http.StatusNotFound},
 	}), func(_ context.Context, in *thumbnailInput) (*huma.StreamResponse, error) {

@@ -291,8 +291,8 @@ func (u uploads) registerCreate(a huma.API) {
 		Method:      http.MethodPost,
 		Path:        "/api/uploads",
 		Summary:     "Upload a file",
-		Description: "Takes one file as a form's part called `file`, and answers once it is stored durably. The content decides of which type it is; for CSV, Markdown and JSON, which look like plain text, the part's own Content-Type counts. " +
-			"The space is reserved before the bytes come: as much as Content-Length says, or without one as the largest file takes.",
+		Description: "Send one file as the form part `file`. The answer comes once the file is stored durably. The type is detected from the content; for CSV, Markdown and JSON, which " +
+			"look like plain text, the part's Content-Type counts. Quota is reserved first: as much as Content-Length says, or as much as the largest file if it is missing.",
 		DefaultStatus: http.StatusCreated,
 	}, signedIn().ofOneself(), upload.ErrTooLarge, upload.ErrType, upload.ErrQuota, blob.ErrUnavailable, errNotForm, errForm, errBodySlow, errNoFile), body),
 		export.Variant{Capture: map[string]string{"uploadId": "/data/id"}}), u.create)

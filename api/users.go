@@ -31,7 +31,7 @@ type listUsersInput struct {
 	Query  string         `query:"q" maxLength:"200" doc:"Text to find in the names and the e-mail address; case makes no difference." example:"ada"`
 	Role   string         `query:"role" enum:"ADMIN,EDITOR,USER" doc:"Only accounts with this role." example:"USER"`
 	Active optional[bool] `query:"active" doc:"Only active accounts, or only deactivated ones." example:"true"`
-	Sort   string         `query:"sort" enum:"created_at,-created_at,email,-email,last_name,-last_name" default:"-created_at" doc:"The order; a leading minus reverses it."`
+	Sort   string         `query:"sort" enum:"created_at,-created_at,email,-email,last_name,-last_name" default:"-created_at" doc:"Sort order; a leading minus reverses it."`
 }
 
 // Users are the operations on accounts.
@@ -46,7 +46,7 @@ func Users(s UserService) Resource {
 		Register: func(a huma.API) {
 			listRows(a, users, said{
 				summary:     "List accounts",
-				description: "All accounts, newest first unless sorted otherwise, page by page.",
+				description: "All accounts, newest first by default.",
 				access:      roles(identity.Admin).ofEverybody(),
 			}, func(ctx context.Context, in *listUsersInput) (page.Page[account.User], error) {
 				r, err := in.request(in.Query, in.Sort)
@@ -61,7 +61,7 @@ func Users(s UserService) Resource {
 			})
 			users.create(a, said{
 				summary:     "Create an account for somebody",
-				description: "Creates an account without a password, and mails a link for setting one, which is valid for seven days.",
+				description: "Create an account without a password and mail a link for setting one, valid for seven days.",
 				message:     "Account created. A mail with a link for setting a password is on its way.",
 				access:      roles(identity.Admin), fails: []error{account.ErrEmailTaken},
 				exports: []export.Variant{{Body: anAddress(), Capture: map[string]string{"userId": "/data/id"}}},
@@ -70,14 +70,14 @@ func Users(s UserService) Resource {
 			})
 			users.get(a, said{
 				summary:     "Show an account",
-				description: "An ADMIN sees every account, others only their own. Another person's account is answered 404, or 403 if an ADMIN's API token lacks scope `admin`.",
+				description: "An ADMIN sees every account, others only their own. Another person's account is 404, or 403 if an ADMIN's API token lacks scope `admin`.",
 				message:     "Account found.",
 				access:      signedIn().ofAccounts(), fails: []error{account.ErrNotFound},
 			}, func(ctx context.Context, id int64) (account.User, error) { return s.Find(ctx, id) })
 			registerUserUpdate(a, users, s)
 			users.remove(a, said{
 				summary:     "Delete an account",
-				description: "Deletes the account with its sessions, tokens, posts, blogs and files. To keep what it wrote, deactivate the account instead. The last active ADMIN can't be deleted.",
+				description: "Delete the account with its sessions, tokens, posts, blogs and files. To keep its content, deactivate the account instead. The last active ADMIN can't be deleted.",
 				access:      roles(identity.Admin).ofEverybody(), fails: []error{account.ErrNotFound, account.ErrLastAdmin},
 				exports: []export.Variant{
 					{Name: "made", Summary: "Delete an account", Parameters: map[string]string{"id": "{{userId}}"}},
@@ -93,11 +93,10 @@ func anAddress() map[string]any { return map[string]any{"email": "ada+{{$guid}}@
 
 func registerUserUpdate(a huma.API, users rows[User, account.User, int64], s UserService) {
 	users.update(a, said{
-		summary: "Change an account",
-		description: "Takes the account in full or in part: absent fields keep their values. An ADMIN can change every account, others only their own; " +
-			"they may repeat its role and active, but not change them. To send another e-mail address for your own account does what `change-email` does, with its conditions: " +
-			"the answer has the present address, until the other one is confirmed. An address that an ADMIN gives somebody else takes effect at once, and has to be verified again. " +
-			"Deactivation ends the account's sessions. The last active ADMIN can't be demoted or deactivated.",
+		summary: "Update an account",
+		description: "Update an account. Omitted fields stay. Users may edit only themselves, and not `role` or `active`. Sending another e-mail address for your own account works like " +
+			"`change-email`: the current address stays until the new one is confirmed. An address set by an ADMIN for somebody else applies at once and must be verified again. " +
+			"Deactivating ends the account's sessions. The last active ADMIN can't be demoted or deactivated.",
 		message: "Account changed.",
 		access:  signedIn().ofAccounts(),
 		fails:   []error{account.ErrNotFound, account.ErrEmailTaken, account.ErrLastAdmin, account.ErrReauthenticate, errThrottled},

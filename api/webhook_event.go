@@ -51,7 +51,7 @@ func toWebhookDetail(d webhook.Detail) webhookEventDetail {
 // WebhookInput names an event. It is exported because Huma passes over embedded
 // structs that are not.
 type WebhookInput struct {
-	ID string `path:"id" doc:"The event's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	ID uuidText `path:"id" doc:"The event's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
 }
 
 type getWebhookInput struct {
@@ -80,8 +80,8 @@ func registerWebhookEvent(a huma.API, s WebhookEvents) {
 		OperationID: "get-webhook-event",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/{id}",
-		Summary:     "Get a webhook delivery",
-		Description: "One event with its headers, its payload of any size, and every attempt to handle it. With `raw=true` the answer is the exact bytes of the delivery.",
+		Summary:     "Show a webhook delivery",
+		Description: "One event with its headers, its payload of any size, and every attempt to handle it. `raw=true` returns the exact bytes of the delivery.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "OK",
 			Content: map[string]*huma.MediaType{

@@ -28,17 +28,18 @@ type WebhookReplays interface {
 // WebhookReplay is the body of a request for a bulk replay: the filters of the
 // list, and force.
 type WebhookReplay struct {
+	_          struct{}  `model:"min=1"`
 	Provider   string    `json:"provider,omitempty" model:"max=50" doc:"Only deliveries to this provider." example:"payment"`
 	Status     string    `json:"status,omitempty" model:"oneof=pending processed failed skipped" doc:"Only deliveries in this state. Processed deliveries are replayed only with force." example:"failed"`
 	EventType  string    `json:"event_type,omitempty" model:"max=100" doc:"Only events of this type." example:"payment.succeeded"`
 	ExternalID string    `json:"external_id,omitempty" model:"max=255" doc:"Only the event with this id of the provider." example:"evt_1"`
 	Target     string    `json:"target,omitempty" model:"max=100" doc:"Only events that go, or went, to the target of this name." example:"default"`
 	Error      string    `json:"error,omitempty" model:"max=200" doc:"Only events whose error begins with this text, in upper or lower case." example:"the target answered 503"`
-	Repeated   bool      `json:"repeated,omitempty" doc:"With true, only deliveries whose body an earlier delivery of their provider has." example:"false"`
-	Handled    bool      `json:"handled" model:"default=true" doc:"With false, only deliveries that were processed because no handler was bound when they came. They are replayed without force, since their effect would not happen again." example:"true"`
+	Repeated   bool      `json:"repeated,omitempty" doc:"true: only deliveries whose body equals that of an earlier delivery of the provider." example:"false"`
+	Handled    bool      `json:"handled" model:"default=true" doc:"false: only deliveries processed without a handler, because none was bound yet. They are replayed without force, since they had no effect." example:"true"`
 	From       time.Time `json:"from,omitzero" doc:"Only deliveries at or after this instant." example:"2026-01-01T00:00:00Z"`
 	To         time.Time `json:"to,omitzero" doc:"Only deliveries before this instant." example:"2026-02-01T00:00:00Z"`
-	Force      bool      `json:"force,omitempty" doc:"Also replay events that were processed: their effect happens again." example:"false"`
+	Force      bool      `json:"force,omitempty" doc:"Also replay processed events: their effect happens again." example:"false"`
 }
 
 func (r WebhookReplay) filter() webhook.Filter {
@@ -139,7 +140,7 @@ type startReplayOutput struct {
 }
 
 type replayInput struct {
-	ID string `path:"id" doc:"The bulk replay's id." example:"01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a"`
+	ID uuidText `path:"id" doc:"The bulk replay's id." example:"01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a"`
 }
 
 type replayOutput struct {
@@ -152,9 +153,9 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		Method:      http.MethodPost,
 		Path:        "/api/admin/webhooks/replay",
 		Summary:     "Replay webhook deliveries in bulk",
-		Description: "Replays, in the background and newest first, all deliveries that match the filters and that could be replayed singly: failed deliveries, pending deliveries that nobody is handling " +
-			"(also those that wait for their next attempt), with `force` processed deliveries, and with `handled` false those that were processed because no handler was bound when they came, " +
-			"so that a handler that was added later gets them. At least one filter is required.",
+		Description: "Replay all deliveries that match the filters, in the background, newest first: failed ones, pending ones that nobody is handling (including those waiting for their " +
+			"next attempt), with `force` processed ones, and with `handled` false those processed before a handler was bound, so that a new handler gets them. At least one " +
+			"filter is required.",
 		DefaultStatus: http.StatusAccepted,
 	}, roles(identity.Admin))), export.Variant{Order: orderReplay, Capture: map[string]string{"replayId": "/data/id"}}), func(ctx context.Context, in *startReplayInput) (*startReplayOutput, error) {
 		b, err := s.StartBulk(ctx, in.Body.Value().filter(), in.Body.Value().Force)
@@ -172,7 +173,7 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/replays",
 		Summary:     "List bulk replays",
-		Description: "The bulk replays that were requested, newest first, page by page. Get one by its id to see its progress. Those whose deliveries have all left the ledger are deleted.",
+		Description: "Bulk replays, newest first. Show one to see its progress. A replay is deleted when none of its deliveries is stored any more.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *listReplaysInput) (*listReplaysOutput, error) {
 		return listReplays(ctx, s, in)
 	})
@@ -182,8 +183,8 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		OperationID: "get-webhook-replay",
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/replays/{id}",
-		Summary:     "Get a bulk replay's progress",
-		Description: "How many deliveries the bulk replay has taken, and how many of them are processed, failed and pending.",
+		Summary:     "Show a bulk replay's progress",
+		Description: "How many deliveries were taken so far, and how many of them are processed, failed and pending.",
 	}, roles(identity.Admin), webhook.ErrBulk), byID), func(ctx context.Context, in *replayInput) (*replayOutput, error) {
 		return answerReplay(ctx, in, s.Bulk, "Found.")
 	})
@@ -195,7 +196,7 @@ func registerWebhookReplays(a huma.API, s WebhookReplays) {
 		Method:      http.MethodPost,
 		Path:        "/api/admin/webhooks/replays/{id}/cancel",
 		Summary:     "Cancel a bulk replay",
-		Description: "The bulk replay takes no more deliveries. Deliveries that were already taken are still handled.",
+		Description: "Take no more deliveries. Deliveries already taken are still handled.",
 	}, roles(identity.Admin), webhook.ErrBulk, webhook.ErrBulkEnded), cancel), func(ctx context.Context, in *replayInput) (*replayOutput, error) {
 		return answerReplay(ctx, in, s.CancelBulk, "Cancelled.")
 	})

@@ -119,7 +119,7 @@ func registerWebhookTargets(a huma.API, s WebhookTargets) {
 		Method:      http.MethodGet,
 		Path:        "/api/admin/webhooks/targets",
 		Summary:     "List webhook targets",
-		Description: "Where events are forwarded to, by provider and name: the targets that running instances have or had within the last hour, and those that an event still waits for.",
+		Description: "Targets that events are forwarded to, by provider and name: those that running instances have or had within the last hour, and those that an event still waits for.",
 	}, roles(identity.Admin)), func(ctx context.Context, in *listTargetsInput) (*listTargetsOutput, error) {
 		var after targetCursor
 		if err := decodeCursor(in.Cursor, &after); err != nil {
@@ -148,7 +148,7 @@ func registerWebhookTargets(a huma.API, s WebhookTargets) {
 		OperationID: "pause-webhook-target",
 		Path:        "/api/admin/webhooks/targets/{provider}/{name}/pause",
 		Summary:     "Pause a webhook target",
-		Description: "Nothing more is sent to the target, by any instance, until it is resumed. Events go on arriving and wait; they spend no attempts. What is being sent ends. Pausing a paused target changes nothing.",
+		Description: "Send nothing to the target, from any instance, until it is resumed. Running requests finish. New events wait and use no attempts. Pausing a paused target changes nothing.",
 	}, func(ctx context.Context, provider, name string) (webhook.TargetState, error) {
 		return s.PauseTarget(ctx, provider, name)
 	}, "Paused.")
@@ -156,7 +156,7 @@ func registerWebhookTargets(a huma.API, s WebhookTargets) {
 		OperationID: "resume-webhook-target",
 		Path:        "/api/admin/webhooks/targets/{provider}/{name}/resume",
 		Summary:     "Resume a webhook target",
-		Description: "Ends a pause. Also for a target that keeps failing: what is due is sent at once, as if it had not failed. Events that wait for their next attempt keep its time; replay them to send them now.",
+		Description: "End a pause. A target that keeps failing is retried at once too. Events waiting for their next attempt keep its time; replay them to send them now.",
 	}, func(ctx context.Context, provider, name string) (webhook.TargetState, error) {
 		return s.ResumeTarget(ctx, provider, name)
 	}, "Resumed.")

@@ -227,6 +227,7 @@ func TestEveryRefusalOfADelivery(t *testing.T) {
 		return r
 	}
 	good := h.delivery(t, "payment", "paid", "evt_1", `{}`).Header.Get("Payment-Signature")
+	wrong := strings.TrimSuffix(good, "0") + "1"
 	for name, c := range map[string]struct {
 		request *http.Request
 		status  int
@@ -242,7 +243,7 @@ func TestEveryRefusalOfADelivery(t *testing.T) {
 		"PUT":                     {h.request(t, "PUT", "/webhooks/payment", nil), 405, "method_not_allowed", ""},
 		"no signature":            {h.request(t, "POST", "/webhooks/payment", []byte(`{}`)), 401, "invalid_signature", ""},
 		"malformed signature":     {change("Payment-Signature", "yo"), 401, "invalid_signature", ""},
-		"wrong signature":         {change("Payment-Signature", good[:len(good)-2]+"00"), 401, "invalid_signature", ""},
+		"wrong signature":         {change("Payment-Signature", wrong), 401, "invalid_signature", ""},
 		"sent twice":              {change("Payment-Signature", good+"|"+good), 401, "invalid_signature", ""},
 		"too old":                 {change("Payment-Signature", "t=12345,v1=2672d138c9a412830f3bfe2ecc5bfb3277cf6f5b49d0119d77dd6cb64da1257e"), 401, "invalid_signature", ""},
 		"empty body, unsigned":    {h.request(t, "POST", "/webhooks/codehost", nil), 401, "invalid_signature", ""},

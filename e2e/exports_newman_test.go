@@ -30,10 +30,10 @@ func download(t *testing.T, url, file string) string {
 	return path
 }
 
-func TestExternalToolsReadTheExportsAndRunThem(t *testing.T) {
-	t.Parallel()
-	tools, dir := npmTools(t), dbtest.TempDir(t)
-	// Providers of the operator's are described and signed like the built-in ones.
+// moreProviders is a configuration with providers of an operator's, which are described and
+// signed like the built-in ones.
+func moreProviders(t *testing.T) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "waypost.yaml")
 	err := os.WriteFile(file, []byte(`webhooks:
   providers:
@@ -43,7 +43,13 @@ func TestExternalToolsReadTheExportsAndRunThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startDev(t, dir, "WAYPOST_CONFIG="+file)
+	return file
+}
+
+func TestExternalToolsReadTheExportsAndRunThem(t *testing.T) {
+	t.Parallel()
+	tools, dir := npmTools(t), dbtest.TempDir(t)
+	p := startDev(t, dir, "WAYPOST_CONFIG="+moreProviders(t))
 	openapi := download(t, p.url+"/docs/openapi.json", "openapi.json")
 	collection := download(t, p.url+"/docs/export/collection", "collection.json")
 	workspace := download(t, p.url+"/docs/export/workspace", "workspace.json")
@@ -157,23 +163,23 @@ func (r newmanRun) refused() map[string]int {
 // of webhooks, of which dev has none either, or a file that is sent to a signed address.
 var needSomebodyElse = map[string]int{
 	"Verify an e-mail address":                    400,
-	"Set a forgotten password":                    400,
-	"Confirm another e-mail address":              400,
-	"Take a change of the e-mail address back":    400,
+	"Reset a password":                    400,
+	"Confirm an e-mail change":              400,
+	"Undo an e-mail change":    400,
 	"Set up two-factor authentication":            403, // the address is not verified
-	"Turn two-factor authentication on":           409,
-	"Sign in, second step":                        422,
+	"Enable two-factor authentication":           409,
+	"Sign in with a second factor":                        422,
 	"Replace the recovery codes":                  422,
-	"Turn two-factor authentication off":          422,
-	"Exchange the code of a provider's sign-in":   400,
+	"Disable two-factor authentication":          422,
+	"Exchange a one-time code for tokens":   400,
 	"Link an identity":                            400,
 	"Sign in with a provider":                     404,
-	"Return from a provider":                      404,
+	"Finish a sign-in with a provider":                      404,
 	"Unlink an identity":                          404,
-	"Read an image's thumbnail":                   404,
+	"Download an image's thumbnail":                   404,
 	"Pause a webhook target":                      404,
 	"Resume a webhook target":                     404,
-	"Take over what was sent to a signed address": 422,
+	"Complete a presigned upload": 422,
 }
 
 func countRequests(t *testing.T, collection string) int {

@@ -25,8 +25,8 @@ import (
 
 // Faults of two-factor authentication, beside token.ErrChallenge.
 var (
-	ErrTOTPInvalid       = fault.New(fault.Unauthenticated, "totp_invalid", "The code is wrong, was used before, or is no longer good.")
-	ErrTOTPEnabled       = fault.New(fault.Conflict, "totp_already_enabled", "Two-factor authentication is on already. Turn it off first to set it up anew.")
+	ErrTOTPInvalid       = fault.New(fault.Unauthenticated, "totp_invalid", "The code is wrong, expired or already used.")
+	ErrTOTPEnabled       = fault.New(fault.Conflict, "totp_already_enabled", "Two-factor authentication is already on. Disable it first to set it up again.")
 	ErrTOTPDisabled      = fault.New(fault.Conflict, "totp_not_enabled", "Two-factor authentication is not on.")
 	ErrTOTPNotSetUp      = fault.New(fault.Conflict, "totp_not_set_up", "Set up two-factor authentication first.")
 	ErrTwoFactorRequired = fault.New(fault.Forbidden, "two_factor_required", "Administrators need two-factor authentication here. Set it up first.")

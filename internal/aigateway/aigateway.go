@@ -47,17 +47,17 @@ var (
 	// ErrBudget says that the call could cost more than is left.
 	ErrBudget = fault.New(fault.RateLimited, "budget_exceeded", "This call could cost more than is left of your budget.")
 	// ErrRate says that there were too many calls or tokens in this minute.
-	ErrRate = fault.New(fault.RateLimited, "rate_limit_exceeded", "You have used up your calls or tokens of this minute.")
+	ErrRate = fault.New(fault.RateLimited, "rate_limit_exceeded", "You have used up your calls or tokens for this minute.")
 	// ErrTooLong says that the call alone would use more tokens than a minute has.
-	ErrTooLong = fault.New(fault.RateLimited, "rate_limit_exceeded", "This call alone could use more tokens than you have in a minute.")
+	ErrTooLong = fault.New(fault.RateLimited, "rate_limit_exceeded", "This call could use more tokens than your limit per minute.")
 	// ErrCaller says that the account or the token ended while its call was on.
-	ErrCaller = fault.New(fault.Unauthenticated, fault.CodeUnauthenticated, "Your account or API token is not valid any more.")
+	ErrCaller = fault.New(fault.Unauthenticated, fault.CodeUnauthenticated, "Your account or API token is no longer valid.")
 	// ErrUpstream says that no target answered as it should.
 	ErrUpstream = fault.New(fault.Upstream, "upstream_error", "The model's service failed.")
 	// ErrUpstreamTimeout says that the last target was too slow.
 	ErrUpstreamTimeout = fault.New(fault.UpstreamTimeout, "upstream_timeout", "The model's service did not answer in time.")
 	// ErrRefused says that the upstream takes the request for a bad one.
-	ErrRefused = fault.New(fault.Malformed, "upstream_refused", "The model's service does not take this request: it may be too long, or ask for what the model can't do.")
+	ErrRefused = fault.New(fault.Malformed, "upstream_refused", "The model's service refused this request: it may be too long, or ask for something the model can't do.")
 	// ErrNoUser says that there is no account of that id.
 	ErrNoUser = fault.Missing("user")
 )

@@ -30,7 +30,7 @@ var (
 	// ErrEntry says that there is no such entry.
 	ErrEntry = fault.Missing("audit entry")
 	// ErrNothing says that nothing is kept of a row.
-	ErrNothing = fault.New(fault.NotFound, fault.CodeNotFound, "The audit log has nothing about that row that could be emptied.")
+	ErrNothing = fault.New(fault.NotFound, fault.CodeNotFound, "The audit log has no data of that row to erase.")
 	// ErrNoKey says that no key signs checkpoints yet, and that there is no secret key
 	// to make one.
 	ErrNoKey = fault.New(fault.Conflict, "no_audit_key", "No key signs checkpoints yet; the server makes one when it starts.")

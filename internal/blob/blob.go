@@ -22,7 +22,7 @@ var (
 	ErrNotFound = errors.New("blob: no such object")
 	// ErrUnavailable says that the backend is away, slow, full or refuses our
 	// credentials: 503 for clients, the cause is for the log.
-	ErrUnavailable = fault.New(fault.Unavailable, "storage_unavailable", "The storage of files is not available at the moment; try again later.").After(retryAfter)
+	ErrUnavailable = fault.New(fault.Unavailable, "storage_unavailable", "File storage is unavailable. Try again later.").After(retryAfter)
 	// ErrNotSupported is what PresignPut of a store without signed addresses returns.
 	ErrNotSupported = errors.New("blob: the store has no signed addresses")
 	// ErrBadKey says that a key breaks the rule of CheckKey: a defect of the caller.

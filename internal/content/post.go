@@ -28,7 +28,7 @@ const (
 var (
 	ErrNoPost = fault.Missing("post")
 	// ErrNotAuthor is what everybody else gets who may read the post.
-	ErrNotAuthor = fault.New(fault.Forbidden, fault.CodeForbidden, "Only its author, an EDITOR or an ADMIN may do this to the post.")
+	ErrNotAuthor = fault.New(fault.Forbidden, fault.CodeForbidden, "Only the author, an EDITOR or an ADMIN may do this to the post.")
 )
 
 // Post is a short text by an account.

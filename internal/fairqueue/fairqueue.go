@@ -16,7 +16,7 @@ import (
 )
 
 // ErrBusy refuses a caller for whom there is no place in time; kind Unavailable.
-var ErrBusy = fault.New(fault.Unavailable, fault.CodeBusy, "There are too many requests of this kind at the moment. Try again shortly.").After(time.Second)
+var ErrBusy = fault.New(fault.Unavailable, fault.CodeBusy, "Too many requests of this kind at once. Try again shortly.").After(time.Second)
 
 // Options configure New.
 type Options struct {

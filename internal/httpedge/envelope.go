@@ -62,7 +62,7 @@ func KindOf(status int) fault.Kind {
 }
 
 // errTooSlow answers a request whose time ran out before its work was done.
-var errTooSlow = fault.New(fault.Unavailable, fault.CodeUnavailable, "The request took too long and was given up.").After(time.Second)
+var errTooSlow = fault.New(fault.Unavailable, fault.CodeUnavailable, "The request took too long and was stopped.").After(time.Second)
 
 // NewEnvelope translates err. An error that is not a fault becomes a 500 that
 // says nothing but the request id; its text belongs in the log (see Record).

@@ -37,9 +37,9 @@ const SealPurpose = "idempotency"
 // Faults of requests with a key.
 var (
 	ErrReused   = fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key was sent with another request. Send a new key with a new request.")
-	ErrInFlight = fault.New(fault.Conflict, "idempotency_key_in_flight", "A request with this Idempotency-Key is still at work. Send it again shortly.").After(time.Second)
+	ErrInFlight = fault.New(fault.Conflict, "idempotency_key_in_flight", "A request with this Idempotency-Key is still running. Retry shortly.").After(time.Second)
 	// ErrNotKept has the code of ErrReused.
-	ErrNotKept = fault.New(fault.Conflict, "idempotency_key_reused", "The request with this Idempotency-Key was carried out. Its answer had a secret, which is not kept: look for what it made, and replace the secret if you never got it.")
+	ErrNotKept = fault.New(fault.Conflict, "idempotency_key_reused", "The request with this Idempotency-Key succeeded. Its answer had a secret, which is not stored: find what it created, and rotate the secret if you did not receive it.")
 )
 
 // ErrRepeated ends work that was done already, whose answer Repeated returns. Clients get

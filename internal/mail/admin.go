@@ -19,8 +19,8 @@ import (
 // Faults of the outbox.
 var (
 	ErrMail          = fault.Missing("mail")
-	ErrQueued        = fault.New(fault.Conflict, "mail_queued", "This mail is still on its way: it will be sent, or fail, without your doing.")
-	ErrNotResendable = fault.New(fault.Conflict, "mail_not_resendable", "This mail's link would be of no use any more: the account has another address, is deactivated, or has done what the link is for.")
+	ErrQueued        = fault.New(fault.Conflict, "mail_queued", "This mail is still on its way: it will be sent or fail on its own.")
+	ErrNotResendable = fault.New(fault.Conflict, "mail_not_resendable", "This mail's link would no longer work: the account has another address, is deactivated, or does not need it any more.")
 	ErrLimited       = fault.Newf(fault.RateLimited, fault.CodeRateLimited, "An address gets at most %d such mails an hour. Try again later.", allowed).After(allowedWithin / allowed)
 )
 

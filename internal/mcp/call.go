@@ -121,7 +121,7 @@ func readArguments(raw json.RawMessage) (map[string]jsontext.Value, error) {
 	return arguments, nil
 }
 
-var errNoSuch = fault.New(fault.NotFound, fault.CodeNotFound, "There is nothing with such a path.")
+var errNoSuch = fault.New(fault.NotFound, fault.CodeNotFound, "Nothing has that path.")
 
 // translated is what the arguments of a call stand for in a request.
 type translated struct {

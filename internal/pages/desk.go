@@ -174,7 +174,7 @@ var (
 	errNotAdmin = fault.New(fault.Forbidden, fault.CodeForbidden, "These pages are for administrators. Your account is none; ask one of them for what you need.")
 	errNoPage   = fault.New(fault.NotFound, fault.CodeNotFound, "Nothing is shown at this address. It may have been deleted.")
 	errCrossed  = fault.New(fault.Forbidden, fault.CodeForbidden, "This form was sent from another site. Open the page here, and send it from there.")
-	errEnroll   = fault.New(fault.Forbidden, fault.CodeForbidden, "Administrators of this service need two-factor authentication. Set it up first; all else waits until then.")
+	errEnroll   = fault.New(fault.Forbidden, fault.CodeForbidden, "Administrators of this service must set up two-factor authentication before anything else.")
 )
 
 // admit lets an ADMIN through, with the principal that the services are to see. enrolls

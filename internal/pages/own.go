@@ -39,7 +39,7 @@ func OwnPages(s Own) Section {
 			{Name: "enable", Operation: "enable-two-factor", Do: p.enable},
 			{Name: "recovery-codes", Operation: "renew-recovery-codes", Do: p.renew},
 		}},
-		{Path: "/two-factor/off", Title: "Turn two-factor authentication off", View: "two-factor-off", Read: p.twoFactor, Acts: []Act{
+		{Path: "/two-factor/off", Title: "Disable two-factor authentication", View: "two-factor-off", Read: p.twoFactor, Acts: []Act{
 			{Name: "confirm", Operation: "disable-two-factor", Done: "Two-factor authentication is off. A mail tells you so.", Do: p.disable},
 		}},
 	}}

@@ -134,7 +134,7 @@ const (
 	claimPoll = 100 * time.Millisecond
 )
 
-var errClaimed = fault.New(fault.Unavailable, fault.CodeUnavailable, "Another request is completing this file. Ask again shortly.").After(2 * time.Second)
+var errClaimed = fault.New(fault.Unavailable, fault.CodeUnavailable, "Another request is completing this file. Retry shortly.").After(2 * time.Second)
 
 // Complete takes over what was sent to a signed address, for the file's owner or an
 // ADMIN. Bytes are first moved to where the address doesn't reach, so that what is

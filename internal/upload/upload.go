@@ -44,11 +44,11 @@ var (
 	// ErrQuota says that the account's files would take more than it may have.
 	ErrQuota = fault.New(fault.Invalid, "quota_exceeded", "Your files would take more space than you have; delete some first.")
 	// ErrLink says that a link is forged or spent.
-	ErrLink = fault.New(fault.Forbidden, "link_invalid", "This link is not valid, or no longer.")
+	ErrLink = fault.New(fault.Forbidden, "link_invalid", "This link is invalid or has expired.")
 	// ErrIncomplete says that nothing was sent to the signed address yet.
-	ErrIncomplete = fault.New(fault.Invalid, "upload_incomplete", "Nothing has arrived at the signed address yet.")
+	ErrIncomplete = fault.New(fault.Invalid, "upload_incomplete", "No file was sent to the signed URL yet.")
 	// ErrMismatch says that what was sent is not what was announced.
-	ErrMismatch = fault.New(fault.Invalid, "upload_mismatch", "What was sent differs from what was announced, in size, type or checksum.")
+	ErrMismatch = fault.New(fault.Invalid, "upload_mismatch", "The file differs from what was announced, in size, type or checksum.")
 	// ErrBackend says that the bytes are in a store that this process doesn't have.
 	ErrBackend = blob.ErrUnavailable.Because(errors.New("upload: the file is in a storage that is not configured here"))
 	// ErrLost says that the row of a file that was being sent is gone: deleted by its

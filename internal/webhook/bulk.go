@@ -60,7 +60,7 @@ func (ReplayJob) KindAliases() []string { return []string{"webhook_replay"} }
 // What bulk replays answer.
 var (
 	ErrBulk      = fault.Missing("bulk replay")
-	ErrBulkEnded = fault.New(fault.Conflict, "replay_ended", "The bulk replay has ended already.")
+	ErrBulkEnded = fault.New(fault.Conflict, "replay_ended", "The bulk replay has already ended.")
 )
 
 // replayable is what a single replay takes, and, where the filter asks for it, what was
@@ -76,7 +76,7 @@ const replayable = `e.raw is not null and (e.status = 'failed'
 // fault for a filter that is empty or that no event can be held against.
 func (a *Admin) StartBulk(ctx context.Context, f Filter, force bool) (Bulk, error) {
 	if f == (Filter{}) {
-		return Bulk{}, fault.Validation(map[string]string{"filter": "Give at least one filter, so that nobody replays everything by accident."})
+		return Bulk{}, fault.Validation(map[string]string{"filter": "Give at least one filter."})
 	}
 	if err := f.check(); err != nil {
 		return Bulk{}, err

@@ -115,7 +115,7 @@ var (
 	errCut = ErrPayload.With(map[string]string{"body": "It ended before its announced length."})
 
 	ErrEvent         = fault.Missing("webhook event")
-	ErrEmptied       = fault.New(fault.Gone, "payload_emptied", "The event's payload was deleted, because its retention is over.")
-	ErrInFlight      = fault.New(fault.Conflict, "in_flight", "The event is being handled at this moment.")
-	ErrNotReplayable = fault.New(fault.Conflict, "not_replayable", "The event was processed. Replay it with force=true if you want its effect to happen again.")
+	ErrEmptied       = fault.New(fault.Gone, "payload_emptied", "The event's payload was deleted at the end of its retention.")
+	ErrInFlight      = fault.New(fault.Conflict, "in_flight", "The event is being handled right now.")
+	ErrNotReplayable = fault.New(fault.Conflict, "not_replayable", "The event was processed. Use force=true to make its effect happen again.")
 )

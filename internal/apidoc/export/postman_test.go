@@ -366,7 +366,7 @@ func TestScriptsCheckTheStatusStoreVariablesAndSign(t *testing.T) {
 	}
 	sign := script(requests["Receive a delivery (post)"], "prerequest")
 	for _, want := range []string{
-		`pm.variables.get("postSecret")`, "HmacSHA256(`${timestamp}.${body}`, secret)",
+		`pm.variables.replaceIn("{{postSecret}}")`, "HmacSHA256(`${timestamp}.${body}`, secret)",
 		"{ key: \"X-Post-Signature\", value: `t=${timestamp},v1=${hmac}` }",
 	} {
 		if !strings.Contains(sign, want) {

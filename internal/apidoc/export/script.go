@@ -29,7 +29,8 @@ func (r *request) totpScript(d dialect) []string {
 	}
 	return lines(
 		`const { HmacSHA1, enc: { Hex } } = require("crypto-js");`,
-		fmt.Sprintf(`let base32 = %s.variables.get(%s);`, d.object, literal(t.Secret)),
+		fmt.Sprintf(`let base32 = %s;`, d.valueOf(t.Secret)),
+		`if (base32?.startsWith("{{")) base32 = "";`,
 		missing,
 		`const bits = [...base32].map((c) => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".indexOf(c).toString(2).padStart(5, "0")).join("");`,
 		`const key = bits.match(/.{8}/g).map((b) => parseInt(b, 2).toString(16).padStart(2, "0")).join("");`,
@@ -50,11 +51,10 @@ func (r *request) signScript(d dialect) []string {
 	}
 	script := []string{
 		fmt.Sprintf(`const { %s, enc } = require("crypto-js");`, s.function()),
-		fmt.Sprintf(`const secret = %s.variables.get(%s);`, d.object, literal(s.Secret)),
-		fmt.Sprintf(`if (!secret) throw new Error(%s);`, literal("Set the variable "+s.Secret+" first.")),
+		fmt.Sprintf(`const secret = %s;`, d.valueOf(s.Secret)),
+		fmt.Sprintf(`if (!secret || secret.startsWith("{{")) throw new Error(%s);`, literal("Set the variable "+s.Secret+" first.")),
 		`// The signature is over the very bytes that are sent, so they are made first.`,
-		`const body = ` + d.resolve + `;`,
-		fmt.Sprintf(`%s.request.body.update({ mode: "raw", raw: body });`, d.object),
+		d.fixBody,
 		`const timestamp = Math.floor(Date.now() / 1000);`,
 	}
 	if s.uses("{id}") {
@@ -71,7 +71,7 @@ func (r *request) signScript(d dialect) []string {
 		script = append(script, fmt.Sprintf(`const hmac = %s(%s, %s).toString(enc.%s);`, s.function(), templateLiteral(s.Message), key, encoding))
 	}
 	set := func(header, value string) {
-		script = append(script, fmt.Sprintf(`%s.request.upsertHeader({ key: %s, value: %s });`, d.object, literal(header), templateLiteral(value)))
+		script = append(script, fmt.Sprintf(`%s({ key: %s, value: %s });`, d.setHeader, literal(header), templateLiteral(value)))
 	}
 	set(s.Header, s.Value)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
@@ -79,6 +79,9 @@ func (r *request) signScript(d dialect) []string {
 	}
 	return lines(script...)
 }
+
+// valueOf is the expression for the value of a variable.
+func (d dialect) valueOf(name string) string { return fmt.Sprintf(d.variable, name) }
 
 // function is what crypto-js calls the HMAC.
 func (s Signature) function() string {

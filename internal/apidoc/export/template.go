@@ -14,18 +14,33 @@ var placeholder = regexp.MustCompile(`\{\{(\$?[A-Za-z][A-Za-z0-9_]*)\}\}`)
 // otherwise.
 type dialect struct {
 	object string // global of scripts
-	// resolve is a script's expression for the request's body with every
-	// placeholder replaced.
-	resolve string
+	// fixBody puts the request's body with every placeholder replaced into body, and
+	// into the request.
+	fixBody string
+	// variable is the expression for a variable's value, %s its name; what is not set may
+	// come as its placeholder. setHeader is the call that sets a header.
+	variable, setHeader string
 }
 
 var (
-	postman  = dialect{object: "pm", resolve: "pm.variables.replaceIn(pm.request.body.raw)"}
-	insomnia = dialect{object: "insomnia", resolve: `insomnia.request.body.raw
+	// postman's scripts are written so that Bruno, which translates them, does the same:
+	// what it has no word for is asked of its own req, which Postman does not have.
+	postman = dialect{
+		object: "pm", variable: `pm.variables.replaceIn("{{%s}}")`, setHeader: "pm.request.headers.upsert",
+		fixBody: `const bruno = typeof req !== "undefined";
+const body = pm.variables.replaceIn(bruno ? req.getBody({ raw: true }) : pm.request.body.raw);
+if (bruno) req.setBody(body);
+else pm.request.body.update({ mode: "raw", raw: body });`,
+	}
+	insomnia = dialect{
+		object: "insomnia", variable: `insomnia.variables.get("%s")`, setHeader: "insomnia.request.upsertHeader",
+		fixBody: `const body = insomnia.request.body.raw
   .replace(/\{\{ _\.(\w+) \}\}/g, (_, name) => insomnia.variables.get(name))
   .replace(/\{% uuid 'v4' %\}/g, () => require("uuid").v4())
   .replace(/\{% now 'unix', '' %\}/g, Math.floor(Date.now() / 1000))
-  .replace(/\{% now 'iso-8601', '' %\}/g, new Date().toISOString())`}
+  .replace(/\{% now 'iso-8601', '' %\}/g, new Date().toISOString());
+insomnia.request.body.update({ mode: "raw", raw: body });`,
+	}
 )
 
 // insomniaTags are Insomnia's for values of their own.

@@ -115,7 +115,7 @@ func TestAOneTimePasswordIsComputedBeforeItIsSent(t *testing.T) {
 		if (i.Name == "open") != (before != "") {
 			t.Errorf("%s: %s", i.Name, before)
 		}
-		if i.Name == "open" && (!strings.Contains(before, `pm.variables.get("safeSecret")`) || !strings.Contains(before, `pm.collectionVariables.set("safeCode"`)) {
+		if i.Name == "open" && (!strings.Contains(before, `pm.variables.replaceIn("{{safeSecret}}")`) || !strings.Contains(before, `pm.collectionVariables.set("safeCode"`)) {
 			t.Error(before)
 		}
 	}

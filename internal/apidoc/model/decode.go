@@ -73,6 +73,9 @@ func (c *check) object(s *shape, v variant, body []byte, target reflect.Value) m
 		}
 	}
 	if v == create {
+		if len(seen) < s.least {
+			c.report("", "Must have at least %s.", count(float64(s.least), "field"))
+		}
 		c.complete(s, seen, target)
 	}
 	return seen
@@ -152,6 +155,10 @@ func (c *check) text(r *rules, path string, raw json.RawMessage, target reflect.
 		c.report(path, text.LineRule)
 	case r.nonblank && text.Blank(value):
 		c.report(path, "Must have a character that is not white space.")
+	case r.uuid && !uuidPattern.MatchString(value):
+		c.report(path, "Must be a UUID.")
+	case r.host && !hostPattern.MatchString(value):
+		c.report(path, "Must be a host name such as example.com, without scheme, port or path.")
 	case r.email && !isEmail(value):
 		c.report(path, "Must be an e-mail address.")
 	case target.IsValid():

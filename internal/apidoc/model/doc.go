@@ -39,6 +39,8 @@
 //	default=V     taken on create when absent
 //	min=N, max=N  characters of a string, value of a number, items of an array
 //	oneof=A B C   one of these strings
+//	uuid          a UUID
+//	host          a host name or an IP address; said of requests alone
 //	email         an address of RFC 5321's Dot-string form, at most 254 characters
 //	nonblank      has a character that is no white space
 //	              and, in a line, min of them without that around them
@@ -47,6 +49,9 @@
 //	alternative   instead of another field, so absent from the example of a whole body
 //	unique        said in the description; the database keeps it
 //	dive          the rules after it hold for each item of an array
+//
+// A field named _ has the rules of the model itself: min=N is how many fields a body that
+// creates must carry.
 //
 // A field without required or default may be absent and is then its zero value;
 // json:"-" hides a field from every schema and every body. A pointer is a field

@@ -35,6 +35,8 @@ type Sample struct {
 	Label     string     `json:"label" model:"nonblank,max=4,default=new" example:"new"`
 	Title     string     `json:"title" model:"line,max=4" example:"Hi"`
 	Nick      string     `json:"nick" model:"line,nonblank,max=4,default=ada" example:"ada"`
+	Ref       string     `json:"ref" model:"uuid,default=01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10" example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	Host      string     `json:"host" model:"host,max=80,default=a.example" example:"a.example"`
 	LiveAt    *time.Time `json:"live_at" example:"2026-01-02T15:04:05Z"`
 	Secret    string     `json:"-"`
 	CreatedAt time.Time  `json:"created_at" model:"auto" example:"2026-01-02T15:04:05Z"`
@@ -50,7 +52,7 @@ type seen struct {
 	has     []string
 }
 
-var stored = Sample{ID: 7, Name: "Before", Email: "b@example.com", State: "LIVE", Secret: "s", Tags: []string{"a"}, Label: "x", Nick: "x", CreatedAt: time.Unix(1e9, 0).UTC()}
+var stored = Sample{ID: 7, Name: "Before", Email: "b@example.com", State: "LIVE", Secret: "s", Tags: []string{"a"}, Label: "x", Nick: "x", Ref: "01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10", Host: "x", CreatedAt: time.Unix(1e9, 0).UTC()}
 
 // serve registers one operation for each typed body. The channel-free last is
 // what the handlers saw; each test has its own API.
@@ -130,7 +132,8 @@ func TestCreateGivesTheDecodedValueWithDefaults(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	at := time.Date(2026, 1, 2, 14, 4, 5, 0, time.UTC)
-	want := Sample{Name: "Ada", Email: "ada@example.com", State: "DRAFT", Active: true, Rank: 2, Score: 0.01, Tags: []string{"go"}, Label: "new", Nick: "ada", LiveAt: &at}
+	want := Sample{Name: "Ada", Email: "ada@example.com", State: "DRAFT", Active: true, Rank: 2, Score: 0.01, Tags: []string{"go"}, Label: "new", Nick: "ada",
+		Ref: "01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10", Host: "a.example", LiveAt: &at}
 	if diff := cmp.Diff(want, *last.created); diff != "" {
 		t.Error(diff)
 	}
@@ -334,7 +337,7 @@ func TestTheThreeSchemasSayWhatTheTagsSay(t *testing.T) {
 	t.Parallel()
 	api, _ := serve(t)
 	schemas := api.OpenAPI().Components.Schemas.Map()
-	if diff := cmp.Diff([]string{"id", "name", "email", "state", "active", "rank", "score", "tags", "note", "label", "title", "nick", "live_at", "created_at"}, schemas["Sample"].Required); diff != "" {
+	if diff := cmp.Diff([]string{"id", "name", "email", "state", "active", "rank", "score", "tags", "note", "label", "title", "nick", "ref", "host", "live_at", "created_at"}, schemas["Sample"].Required); diff != "" {
 		t.Error("Sample requires", diff)
 	}
 	if diff := cmp.Diff([]string{"name", "email"}, schemas["CreateSample"].Required); diff != "" {

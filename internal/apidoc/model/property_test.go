@@ -14,7 +14,7 @@ import (
 // values are candidates for any field: near the limits of some, absurd for most.
 func values(t *rapid.T, label string) string {
 	text := func(s string) string { raw, _ := json.Marshal(s); return string(raw) }
-	switch rapid.IntRange(0, 10).Draw(t, label+" kind") {
+	switch rapid.IntRange(0, 12).Draw(t, label+" kind") {
 	case 0:
 		return text(rapid.StringN(0, 10, -1).Draw(t, label))
 	case 1:
@@ -40,6 +40,10 @@ func values(t *rapid.T, label string) string {
 		return text(rapid.SampledFrom([]string{"ä😀", "a b@c.d", "a@b", "a@-b.c", "a@b-.c", "a.@b.c", ".a@b.c", "a..b@c.d", `"q"@b.c`, "a@[1.2.3.4]", "a@b..c", "o'neil+x@b.c"}).Draw(t, label))
 	case 9:
 		return text(rapid.StringOfN(rapid.SampledFrom([]rune(" \t\v\r\n\u001c\u001f\u007e\u007f\u0085\u009f\u00a0\u1680\u180e\u2003\u200a\u200b\u200c\u200d\u2027\u2028\u202e\u202f\u205f\u2065\u2066\u2069\u206a\u3000\ufeff😀x")), 0, 4, -1).Draw(t, label))
+	case 10:
+		return text(rapid.StringMatching(`[a-z0-9:./ _é-]{0,4}[.]?[a-zA-Z0-9é-]{1,5}[.:]{0,2}`).Draw(t, label))
+	case 11:
+		return text(rapid.StringMatching(`[0-9a-gA-G]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{11,13}`).Draw(t, label))
 	default:
 		return rapid.SampledFrom([]string{`"Ada"`, `"ada@example.com"`, `"LIVE"`, "true", "1", `["go"]`, `"hm"`, `"2026-01-02T15:04:05.123456Z"`}).Draw(t, label)
 	}
@@ -49,7 +53,7 @@ func values(t *rapid.T, label string) string {
 // wrong in one place only.
 var good = map[string]string{
 	"id": "7", "name": `"Ada"`, "email": `"ada@example.com"`, "state": `"LIVE"`, "active": "false", "rank": "2", "small": "3", "score": "0.5",
-	"tags": `["go"]`, "note": `"hm"`, "label": `"new"`, "title": `"Hi"`, "nick": `"ada"`, "live_at": `"2026-01-02T15:04:05Z"`, "created_at": `"2026-01-02T15:04:05Z"`,
+	"tags": `["go"]`, "note": `"hm"`, "label": `"new"`, "title": `"Hi"`, "nick": `"ada"`, "ref": `"01968A3E-7c2f-7d31-9c55-1f6f7f0f2a10"`, "host": `"b.example."`, "live_at": `"2026-01-02T15:04:05Z"`, "created_at": `"2026-01-02T15:04:05Z"`,
 }
 
 // bodies are those of good, without what the server gives, but for up to four fields,

@@ -20,6 +20,21 @@ import (
 const emailForm = "^[A-Za-z0-9!#$%&\\x27*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&\\x27*+/=?^_`{|}~-]+)*" +
 	"@[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
 
+// hostForm is a host name, in ASCII or not, or an IP address. What is not in ASCII is left
+// to the reader of the name: no pattern has the rules of internationalised names.
+const hostForm = `^(` + hostLabel + `([.]` + hostLabel + `)*[.]?|[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*)$`
+
+// hostLabel has letters and digits, with hyphens among them.
+const (
+	hostLabel  = hostLetter + `([^\x00-,.\x2F:-@\x5B-\x60\x7B-\xA0]{0,61}` + hostLetter + `)?`
+	hostLetter = `[^\x00-\x2F:-@\x5B-\x60\x7B-\xA0]`
+)
+
+var (
+	hostPattern = regexp.MustCompile(hostForm)
+	uuidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+)
+
 const (
 	// noNUL: PostgreSQL's text cannot hold U+0000.
 	noNUL = `^[^\x00]*$`

@@ -99,6 +99,9 @@ func (s *shape) schema(v variant) *huma.Schema {
 			example[f.name] = f.example
 		}
 	}
+	if v == create && s.least > 0 {
+		out.MinProperties = &s.least
+	}
 	if len(example) > 0 {
 		out.Examples = []any{maps.Clone(example)}
 	}
@@ -137,8 +140,12 @@ func (r *rules) schema(v variant) *huma.Schema {
 			}
 		case r.email:
 			out.Format, out.Pattern = "email", emailForm
-		case r.line && v == full: // what was stored before there was the rule may break it
+		case r.uuid:
+			out.Format = "uuid"
+		case (r.line || r.host) && v == full: // what was stored before there was the rule may break it
 			out.Pattern = noNUL
+		case r.host:
+			out.Pattern = hostForm
 		case r.line && r.nonblank:
 			out.Pattern = namedOf(r.least())
 		case r.line:

@@ -39,6 +39,8 @@ type rules struct {
 	email    bool
 	nonblank bool
 	line     bool
+	uuid     bool
+	host     bool
 	item     *rules // of kindArray
 }
 
@@ -62,6 +64,8 @@ type field struct {
 type shape struct {
 	typ    reflect.Type
 	fields []*field
+	// least is how many fields a body that creates must carry.
+	least  int
 	byName map[string]*field
 }
 
@@ -86,6 +90,12 @@ func readShape(t reflect.Type) (*shape, error) {
 	}
 	s := &shape{typ: t, byName: map[string]*field{}}
 	for _, sf := range reflect.VisibleFields(t) {
+		if sf.Name == "_" {
+			if err := s.readOwn(sf.Tag.Get(tagName)); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
 		if sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct {
 			continue // its fields are visible themselves
@@ -108,6 +118,19 @@ func readShape(t reflect.Type) (*shape, error) {
 		s.byName[name] = f
 	}
 	return s, nil
+}
+
+// readOwn reads the rules of the model itself, which are those of its field _.
+func (s *shape) readOwn(tag string) error {
+	for rule := range strings.SplitSeq(tag, ",") {
+		key, value, _ := strings.Cut(rule, "=")
+		n, err := strconv.Atoi(value)
+		if key != "min" || err != nil || n < 1 {
+			return fmt.Errorf("rule %q is not one of a whole model", rule)
+		}
+		s.least = n
+	}
+	return nil
 }
 
 func readField(sf reflect.StructField, name string) (*field, error) {
@@ -219,6 +242,10 @@ func (r *rules) read(key, value string) error {
 		r.nonblank = true
 	case key == "line" && r.kind == kindString:
 		r.line = true
+	case key == "uuid" && r.kind == kindString:
+		r.uuid = true
+	case key == "host" && r.kind == kindString:
+		r.host = true
 	case key == "email" && r.kind == kindString:
 		r.email = true
 		if limit := float64(maxEmailLength); r.max == nil {

@@ -173,8 +173,8 @@ func exports(base string) []export {
 		{"OpenAPI 3.1, JSON", base + "/openapi.json", "openapi.json"},
 		{"OpenAPI 3.1, YAML", base + "/openapi.yaml", "openapi.yaml"},
 		{"OpenAPI 3.0, JSON", base + "/openapi-3.0.json", "openapi-3.0.json"},
-		{"llms.txt: an index", base + "/llms.txt", ""},
-		{"llms-full.txt: all of it as text", base + "/llms-full.txt", ""},
+		{"llms.txt (index)", base + "/llms.txt", ""},
+		{"llms-full.txt (full text)", base + "/llms-full.txt", ""},
 	}
 }
 

@@ -288,6 +288,9 @@ func FuzzParsePeriod(f *testing.F) {
 	f.Add("2026-01-01T00:00:00.5+05:30", "2026-01-31t23:59:60z")
 	f.Fuzz(func(t *testing.T, from, to string) {
 		p, err := Parse("", from, to, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+		if err == nil && from != "" && !(boundPattern.MatchString(from) && boundPattern.MatchString(to)) {
+			t.Errorf("%q to %q are taken, though the pattern forbids one", from, to)
+		}
 		if err == nil {
 			var w Window
 			if w, err = New(Always(time.UTC)).Window(p); err == nil && !w.from.Before(w.to) {

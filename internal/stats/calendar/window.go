@@ -105,7 +105,7 @@ func parseBound(value, field string, details map[string]string) bound {
 	var b bound
 	if day, err := time.Parse(time.DateOnly, value); err == nil {
 		b = bound{day: day, isDay: true}
-	} else if at, err := time.Parse(time.RFC3339, strings.ToUpper(value)); err == nil && timestamp.MatchString(value) {
+	} else if at, err := time.Parse(time.RFC3339, strings.ToUpper(value)); err == nil && boundPattern.MatchString(value) {
 		b.at = roundUp(at.UTC())
 	} else {
 		details[field] = "Not a date (2024-05-31) or an RFC 3339 timestamp (2024-05-31T13:00:00Z; write the + of an offset as %2B)."
@@ -117,8 +117,12 @@ func parseBound(value, field string, details map[string]string) bound {
 	return b
 }
 
-// timestamp is RFC 3339, section 5.6, of which time.Parse is a laxer reader.
-var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$`)
+// BoundForm is what an end of a range looks like: a date, or a timestamp of RFC 3339,
+// section 5.6, of which time.Parse is a laxer reader. It has neither a backslash nor a
+// slash, which printers of patterns may forget to escape.
+const BoundForm = `^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2}))?$`
+
+var boundPattern = regexp.MustCompile(BoundForm)
 
 func roundUp(t time.Time) time.Time {
 	if r := t.Truncate(Resolution); !r.Equal(t) {
