@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// Most properties here ask a database for many answers at each of their checks: a dozen of
-// them take a minute on two processors, and every run draws others. The flag
+// Most properties here ask a database for many answers at each of their checks: two dozen
+// of them take two minutes on two processors, and every run draws others. The flag
 // -rapid.checks still says otherwise.
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "12"); err != nil {
+	if err := flag.Set("rapid.checks", "25"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}

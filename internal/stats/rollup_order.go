@@ -145,18 +145,11 @@ func (r *rollupReader) keepFirst(ctx context.Context, day time.Time, d Dimension
 		return nil, false, err
 	}
 	rank := newRanking(d, 0)
-	sorted := slices.DeleteFunc(slices.Clone(counts), func(c labelCount) bool { return c.label == otherID })
-	slices.SortFunc(sorted, rank.compare)
+	labels := slices.DeleteFunc(slices.Clone(counts), func(c labelCount) bool { return c.label == otherID })
 	labelCap := r.capOf(d)
-	first, last := labelCap, labelCap // those that tie with the last one kept
-	for first > 0 && rank.compare(sorted[first-1], sorted[labelCap-1]) == 0 {
-		first--
-	}
-	for last < len(sorted) && rank.compare(sorted[last], sorted[labelCap-1]) == 0 {
-		last++
-	}
-	kept, tied := sorted[:first:first], tally{}
-	for _, c := range sorted[first:last] {
+	kept, ties := partition(labels, labelCap, rank.compare)
+	tied := tally{}
+	for _, c := range ties {
 		tied.add(c)
 	}
 	take := func(id int64) {
@@ -179,6 +172,38 @@ func (r *rollupReader) keepFirst(ctx context.Context, day time.Time, d Dimension
 		return nil, false, nil
 	}
 	return append(kept, restOf(counts, kept)), true, nil
+}
+
+// partition reorders of, which has more than n, and returns those that precede the n-th and
+// those that tie with it, neither in any order: Hoare's selection with Dijkstra's three-way
+// partition, which reads each several times at most, where a sort reads it for each doubling.
+func partition(of []labelCount, n int, compare func(a, b labelCount) int) (before, ties []labelCount) {
+	low, high := 0, len(of)
+	for {
+		pivot := of[low+(high-low)/2]
+		less, more := low, high
+		for i := low; i < more; {
+			switch c := compare(of[i], pivot); {
+			case c < 0:
+				of[i], of[less] = of[less], of[i]
+				less++
+				i++
+			case c > 0:
+				more--
+				of[i], of[more] = of[more], of[i]
+			default:
+				i++
+			}
+		}
+		switch {
+		case n <= less:
+			high = less
+		case n > more:
+			low = more
+		default:
+			return of[:less:less], of[less:more]
+		}
+	}
 }
 
 // notStored returns the labels of counts that stored hasn't, those of visitors who are yet
