@@ -23,6 +23,9 @@ import (
 // minCompressed is the size in bytes below which a coding costs more than it saves.
 const minCompressed = 1024
 
+// coded is the field of requests that the coding depends on.
+const coded = "Accept-Encoding"
+
 // brotliQuality: 11 takes seconds for a large document, 9 a tenth of that for a
 // few per cent more bytes.
 const brotliQuality = 9
@@ -43,9 +46,9 @@ type variant struct {
 	whole  func() whole
 }
 
-// whole is what a 200 has more than a 304.
+// whole is a 200.
 type whole struct {
-	header http.Header
+	header http.Header // the variant's, and what a 304 does not have
 	body   []byte
 }
 
@@ -98,9 +101,10 @@ func (c *Content) add(coding string, body func() []byte) {
 	}
 	v := &variant{etag: `"` + etag + `"`, header: c.header.Clone()}
 	v.header.Set("ETag", v.etag)
+	v.header.Set("Vary", coded)
 	v.whole = sync.OnceValue(func() whole {
-		b := body()
-		h := http.Header{"Content-Length": {strconv.Itoa(len(b))}}
+		b, h := body(), v.header.Clone()
+		h.Set("Content-Length", strconv.Itoa(len(b)))
 		if coding != "" {
 			h.Set("Content-Encoding", coding)
 		}
@@ -143,28 +147,37 @@ func compress[W io.WriteCloser](open func(io.Writer, int) W, body []byte, level 
 func varyOnCoding(h http.Header) {
 	for _, list := range h.Values("Vary") {
 		for field := range strings.SplitSeq(list, ",") {
-			if field = strings.TrimSpace(field); field == "*" || strings.EqualFold(field, "Accept-Encoding") {
+			if field = strings.TrimSpace(field); field == "*" || strings.EqualFold(field, coded) {
 				return
 			}
 		}
 	}
-	h.Add("Vary", "Accept-Encoding")
+	h.Add("Vary", coded)
+}
+
+// put adds fields to h. The slices are shared: whoever adds to one of these fields makes
+// another.
+func put(h, fields http.Header) {
+	varied := h["Vary"]
+	maps.Copy(h, fields)
+	if varied != nil {
+		h["Vary"] = varied
+		varyOnCoding(h)
+	}
 }
 
 // ServeHTTP answers GET and HEAD: 200, or 304 when the client has this very
 // representation.
 func (c *Content) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v := c.variants[c.negotiate(r.Header.Values("Accept-Encoding"))]
+	v := c.variants[c.negotiate(r.Header.Values(coded))]
 	h := w.Header()
-	// The slices are shared: whoever adds to one of these fields makes another.
-	maps.Copy(h, v.header)
-	varyOnCoding(h)
 	if matches(r.Header.Values("If-None-Match"), v.etag) {
+		put(h, v.header)
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	whole := v.whole()
-	maps.Copy(h, whole.header)
+	put(h, whole.header)
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(whole.body) // the client is gone: nobody to tell
