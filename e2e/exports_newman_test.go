@@ -162,24 +162,24 @@ func (r newmanRun) refused() map[string]int {
 // code of a mail or an address that such a code verified, an outside provider, of which dev has none, an image, a target
 // of webhooks, of which dev has none either, or a file that is sent to a signed address.
 var needSomebodyElse = map[string]int{
-	"Verify an e-mail address":                    400,
+	"Verify an e-mail address":            400,
 	"Reset a password":                    400,
-	"Confirm an e-mail change":              400,
-	"Undo an e-mail change":    400,
-	"Set up two-factor authentication":            403, // the address is not verified
-	"Enable two-factor authentication":           409,
-	"Sign in with a second factor":                        422,
-	"Replace the recovery codes":                  422,
-	"Disable two-factor authentication":          422,
-	"Exchange a one-time code for tokens":   400,
-	"Link an identity":                            400,
-	"Sign in with a provider":                     404,
-	"Finish a sign-in with a provider":                      404,
-	"Unlink an identity":                          404,
-	"Download an image's thumbnail":                   404,
-	"Pause a webhook target":                      404,
-	"Resume a webhook target":                     404,
-	"Complete a presigned upload": 422,
+	"Confirm an e-mail change":            400,
+	"Undo an e-mail change":               400,
+	"Set up two-factor authentication":    403, // the address is not verified
+	"Enable two-factor authentication":    409,
+	"Sign in with a second factor":        422,
+	"Replace the recovery codes":          422,
+	"Disable two-factor authentication":   422,
+	"Exchange a one-time code for tokens": 400,
+	"Link an identity":                    400,
+	"Sign in with a provider":             404,
+	"Finish a sign-in with a provider":    404,
+	"Unlink an identity":                  404,
+	"Download an image's thumbnail":       404,
+	"Pause a webhook target":              404,
+	"Resume a webhook target":             404,
+	"Complete a presigned upload":         422,
 }
 
 func countRequests(t *testing.T, collection string) int {
