@@ -13,10 +13,10 @@ import (
 	"github.com/waypost/waypost/db/dbtest"
 )
 
-// Most tests here wait for processes more than they work, so four of them run at once
+// Most tests here wait for processes more than they work, so three of them run at once
 // on two processors as well. The flag -parallel still says otherwise.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "3"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
