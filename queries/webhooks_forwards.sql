@@ -121,14 +121,15 @@ returning e.id, e.provider, e.status;
 -- name: NoteWebhookTargets :many
 -- What attempts say of their targets: whether one succeeded, how many failed after that, and
 -- whether one of those was the probe of an open breaker, which then waits twice as long for
--- the next. Answers those whose breaker opened or closed.
+-- the next. Answers those whose breaker opened or closed. Only what before has locked is
+-- set: another's change may be in it that t does not have yet when the constraint is checked.
 with given as (
     select unnest(@providers::text[]) as provider, unnest(@targets::text[]) as target,
            unnest(@succeeded::boolean[]) as succeeded, unnest(@failed::integer[]) as failed, unnest(@probed::boolean[]) as probed
 ), before as (
     select t.provider, t.name, t.opened_at, g.succeeded, g.failed, g.probed,
            case when g.succeeded then 0 else t.failures end + g.failed as failures,
-           case when g.succeeded then null else t.opened_at end as still_open
+           case when g.succeeded then null else t.opened_at end as still_open, t.probe_at, t.probes
     from webhook_targets t join given g on g.provider = t.provider and g.target = t.name
     where g.failed > 0 or t.failures > 0 or t.opened_at is not null
     order by t.provider, t.name
@@ -137,10 +138,10 @@ with given as (
 update webhook_targets t
 set failures = b.failures,
     opened_at = case when b.still_open is not null then b.still_open when b.failures >= @most_failures::integer then now() end,
-    probe_at = case when b.still_open is not null and b.probed then now() + least(interval '5 seconds' * power(2, least(t.probes + 1, 10)), interval '5 minutes')
-                    when b.still_open is not null then t.probe_at
+    probe_at = case when b.still_open is not null and b.probed then now() + least(interval '5 seconds' * power(2, least(b.probes + 1, 10)), interval '5 minutes')
+                    when b.still_open is not null then b.probe_at
                     when b.failures >= @most_failures then now() + interval '5 seconds' end,
-    probes = case when b.still_open is not null then t.probes + b.probed::integer else 0 end
+    probes = case when b.still_open is not null then b.probes + b.probed::integer else 0 end
 from before b
 where t.provider = b.provider and t.name = b.name
 returning t.provider, t.name, (b.opened_at is not null)::boolean as was_open, (t.opened_at is not null)::boolean as is_open, t.failures;

@@ -45,7 +45,7 @@ func TestATargetThatKeepsFailingIsProbedAndSpendsNoAttempts(t *testing.T) {
 	f.forward(t, r)
 	f.forward(t, r)
 	if n := f.count(t, `select count(*) from webhook_events where status = 'processed'`); n != 30 {
-		t.Errorf("%d of 30 processed once it answers again", n)
+		t.Errorf("%d of 30 processed once it answers again; the log says %s", n, strings.Join(log.lines(), "\n"))
 	}
 	list, err = r.Targets(t.Context())
 	if err != nil || len(list) != 1 || list[0].Condition != webhook.TargetWorks || list[0].Waiting != 0 || list[0].Failures != 0 || list[0].Oldest != nil {
@@ -54,6 +54,52 @@ func TestATargetThatKeepsFailingIsProbedAndSpendsNoAttempts(t *testing.T) {
 	lines := strings.Join(log.lines(), "\n")
 	if strings.Count(lines, "keeps failing") != 1 || strings.Count(lines, "answers again") != 1 {
 		t.Errorf("the log says %s", lines)
+	}
+}
+
+func TestAnAttemptThatFailsWhileAnotherOpensTheBreakerIsRecorded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	s := newTarget(t, func(w http.ResponseWriter, _ *http.Request) {
+		close(asked)
+		<-answer
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	var log logged
+	r := f.receiver(t, setup{bindings: []webhook.Binding{to(t, "", webhook.ForwardTarget{URL: s.URL})}, change: log.into})
+	mustReceive(t, r, signed(t, "payment", "paid", eventID(1), `{}`))
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.ForwardDue(t.Context())
+		done <- err
+	}()
+	<-asked
+	f.exec(t, `update webhook_targets set failures = 9`)
+	tx, err := f.admin.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `update webhook_targets set failures = 10, opened_at = now(), probe_at = now() + interval '5 seconds'`); err != nil {
+		t.Fatal(err)
+	}
+	close(answer)
+	if !within(patience, func() bool {
+		return f.count(t, `select count(*) from pg_locks l join pg_stat_activity a using (pid) where not l.granted and a.datname = current_database()`) > 0
+	}) {
+		t.Error("nobody waits for the target's row")
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := f.count(t, `select count(*) from webhook_targets where failures = 11 and opened_at is not null`); n != 1 {
+		t.Error("the failure is not counted")
+	}
+	if n := f.count(t, `select count(*) from webhook_forwards where lease_id is null and tries = 1`); n != 1 {
+		t.Errorf("the attempt is not recorded; the log says %s", strings.Join(log.lines(), "\n"))
 	}
 }
 
