@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,6 +86,33 @@ func TestDevKeepsItsDataThroughAStopAndAKill(t *testing.T) {
 	code, out, errOut = runToEnd(t, cmd, nil, "")
 	if code != 0 || !strings.Contains(out, values["ANALYTICS_SITE_KEY"]) || !strings.Contains(errOut, "Database: private PostgreSQL in "+dir) {
 		t.Errorf("a command beside .waypost: exit %d, %q %q", code, out, errOut)
+	}
+}
+
+func TestDevRunsInAPathWithBlanksAndWithoutRoot(t *testing.T) {
+	t.Parallel()
+	home := filepath.Join(dbtest.TempDir(t), "My Projects, 50% done", "d'été #1")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(home, ".waypost")
+	removeServer(t, dir)
+	p := &process{stdout: newOutput(), stderr: newOutput(), exited: make(chan struct{})}
+	p.cmd = exec.Command(binary(t), "dev", "--addr", "127.0.0.1:0")
+	p.cmd.Dir, p.cmd.Env = home, environment("HOME="+home)
+	if os.Getuid() == 0 { // whoever tests without root is another user already
+		const nobody = 65534
+		if err := os.Chown(home, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	p.begin(t)
+	p.waitReady(t, devURL(t, p, dir))
+	tryEverything(t, p, devValues(t, dir))
+	p.stop(t)
+	if p.err != nil {
+		t.Errorf("dev ended with %v", p.err)
 	}
 }
 

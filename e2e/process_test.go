@@ -167,13 +167,18 @@ func startDevOf(t *testing.T, program, dir string, env ...string) *process {
 	t.Helper()
 	removeServer(t, dir)
 	p := startProgram(t, program, env, "dev", "--addr", "127.0.0.1:0", "--data-dir", dir)
-	p.waitReady(t, func() string {
+	p.waitReady(t, devURL(t, p, dir))
+	return p
+}
+
+// devURL finds the address of a dev that keeps its data in dir, once it is there.
+func devURL(t *testing.T, p *process, dir string) func() string {
+	return func() string {
 		if !strings.Contains(p.stdout.String(), "Waypost is ready") {
 			return "" // dev.env may be that of an earlier run
 		}
 		return devValues(t, dir)["WAYPOST_URL"]
-	})
-	return p
+	}
 }
 
 // removeServer removes the private server of dir when the test ends.
