@@ -24,7 +24,7 @@ const (
 	docsLeast = 0.9
 	docsPath  = "/docs/openapi.json"
 	// docsSlice is so short that what else the machine does meets both sides alike.
-	docsSlice = 250 * time.Millisecond
+	docsSlice = 500 * time.Millisecond
 )
 
 // docsCodings are those that clients ask for.
