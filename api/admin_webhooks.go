@@ -27,17 +27,17 @@ type WebhookAdmin interface {
 // WebhookEvent is a stored delivery. It is exported because Huma leaves an
 // unexported embedded struct out of the schema.
 type WebhookEvent struct {
-	ID             string          `json:"id" format:"uuid" example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
-	Provider       string          `json:"provider" maxLength:"50" example:"payment"`
+	ID             string          `json:"id" format:"uuid" example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10" doc:"The event's id, a UUID of version 7."`
+	Provider       string          `json:"provider" maxLength:"50" example:"payment" doc:"The provider that sent the delivery."`
 	EventType      string          `json:"event_type" maxLength:"100" example:"payment.succeeded" doc:"Empty when the delivery has none."`
-	ExternalID     string          `json:"external_id" maxLength:"255" example:"evt_1" doc:"The provider's own id for the event; duplicates are recognised by it. Empty when the delivery has none."`
+	ExternalID     string          `json:"external_id" maxLength:"255" example:"evt_1" doc:"The provider's own id for the event; duplicates are recognized by it. Empty when the delivery has none."`
 	Payload        json.RawMessage `json:"payload" doc:"The body as it was sent: members in their order, numbers as they were spelled. Of a form, an object of the names of its fields to the lists of their values. Null when the body is left out." example:"{\"id\":\"evt_1\",\"type\":\"payment.succeeded\"}"`
 	PayloadOmitted bool            `json:"payload_omitted,omitempty" doc:"True when the body is left out because it has 16 KiB or more."`
 	PayloadEmptied bool            `json:"payload_emptied,omitempty" doc:"True when the body was deleted because its retention is over."`
 	PayloadSize    int             `json:"payload_size" example:"40" doc:"The body's size in bytes."`
 	PayloadSHA256  string          `json:"payload_sha256" pattern:"^[0-9a-f]{64}$" example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" doc:"SHA-256 of the body as it was sent."`
 	RepeatedBodyOf string          `json:"repeated_body_of,omitempty" format:"uuid" doc:"The provider's earliest event with an equal body, if it has another external id, or if one of the two events has none: the delivery may be a replayed capture."`
-	Status         webhook.Status  `json:"status" enum:"pending,processed,failed" example:"processed"`
+	Status         webhook.Status  `json:"status" enum:"pending,processed,failed" example:"processed" doc:"pending: being handled, or waiting for an attempt. processed: handled, or nothing is bound to it. failed: the last attempt failed; a replay tries again."`
 	HandlerError   string          `json:"handler_error,omitempty" doc:"The handler's error when it failed."`
 	RetryCount     int             `json:"retry_count" minimum:"0" example:"0" doc:"How often the event was replayed."`
 	ProcessedAt    *time.Time      `json:"processed_at,omitempty" example:"2026-01-02T15:04:05Z" doc:"When the event's handler succeeded."`

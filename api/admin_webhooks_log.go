@@ -22,7 +22,7 @@ type WebhookLog interface {
 }
 
 type rejectedWebhook struct {
-	ID        string              `json:"id" format:"uuid" example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
+	ID        string              `json:"id" format:"uuid" example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10" doc:"The refused delivery's id, a UUID of version 7."`
 	Provider  string              `json:"provider" maxLength:"50" example:"payment" doc:"The provider's name in the request's path, registered or not, cut to 50 characters."`
 	Reason    webhook.Reason      `json:"reason" example:"signature_too_old" doc:"Why the delivery was refused. Senders are told less."`
 	Address   string              `json:"address,omitempty" example:"203.0.113.7" doc:"The sender's address; absent when unknown."`

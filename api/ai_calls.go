@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -95,7 +96,7 @@ func registerAICalls(a huma.API, s AICalls) {
 		MaxBodyBytes: maxAIBody,
 		Metadata:     map[string]any{bodyHostKey: bodies},
 		Responses: map[string]*huma.Response{"200": {Description: "The answer.", Headers: streamHeaders(), Content: map[string]*huma.MediaType{
-			"application/json":  {Schema: openObject("id", "object", "choices"), Example: json.RawMessage(chatExample)},
+			"application/json":  {Schema: openObject(map[string]string{"id": "The call's id at the upstream.", "object": "Always chat.completion.", "choices": "The answer, as the only choice."}), Example: json.RawMessage(chatExample)},
 			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Chunks, each a line `data: {...}`, and `data: [DONE]` at the end."}, Example: chatStreamExample},
 		}}},
 	}, aiAccess(), aiFailures()...), chatBody()), func(context.Context, *struct{}) (*huma.StreamResponse, error) {
@@ -110,7 +111,7 @@ func registerAICalls(a huma.API, s AICalls) {
 		MaxBodyBytes: maxAIBody,
 		Metadata:     map[string]any{bodyHostKey: bodies},
 		Responses: map[string]*huma.Response{"200": {Description: "The embeddings.", Headers: aiHeaders(), Content: map[string]*huma.MediaType{
-			"application/json": {Schema: openObject("object", "data"), Example: json.RawMessage(embeddingsExample)},
+			"application/json": {Schema: openObject(map[string]string{"object": "Always list.", "data": "A vector for each input, in their order."}), Example: json.RawMessage(embeddingsExample)},
 		}}},
 	}, aiAccess(), aiFailures()...), embeddingsBody()), func(context.Context, *struct{}) (*huma.StreamResponse, error) {
 		return call(s.Embeddings), nil
@@ -254,7 +255,7 @@ func aiHeaders() map[string]*huma.Header {
 	h := map[string]*huma.Header{}
 	for name, what := range map[string]string{
 		limitRequests: "Calls that you may make in a minute.", limitTokens: "Tokens that you may use in a minute.",
-		remainingRequests: "Calls that are left of this minute.", remainingTokens: "Tokens that are left of this minute, once all calls that are on have used as many as they may.",
+		remainingRequests: "Calls left in this minute.", remainingTokens: "Tokens left in this minute, less the most that calls still running may use.",
 	} {
 		h[name] = &huma.Header{Schema: &huma.Schema{Type: huma.TypeInteger, Description: what, Examples: []any{60}}}
 	}
@@ -265,12 +266,12 @@ func aiHeaders() map[string]*huma.Header {
 }
 
 type aiModelsOutput struct {
-	LimitRequests     int64  `header:"X-Ratelimit-Limit-Requests"`
-	LimitTokens       int64  `header:"X-Ratelimit-Limit-Tokens"`
-	RemainingRequests int64  `header:"X-Ratelimit-Remaining-Requests"`
-	RemainingTokens   int64  `header:"X-Ratelimit-Remaining-Tokens"`
-	ResetRequests     string `header:"X-Ratelimit-Reset-Requests"`
-	ResetTokens       string `header:"X-Ratelimit-Reset-Tokens"`
+	LimitRequests     int64  `header:"X-Ratelimit-Limit-Requests" example:"60" doc:"Calls that you may make in a minute."`
+	LimitTokens       int64  `header:"X-Ratelimit-Limit-Tokens" example:"100000" doc:"Tokens that you may use in a minute."`
+	RemainingRequests int64  `header:"X-Ratelimit-Remaining-Requests" example:"59" doc:"Calls left in this minute."`
+	RemainingTokens   int64  `header:"X-Ratelimit-Remaining-Tokens" example:"98000" doc:"Tokens left in this minute, less the most that calls still running may use."`
+	ResetRequests     string `header:"X-Ratelimit-Reset-Requests" example:"37.5s" doc:"How long until the minute is over."`
+	ResetTokens       string `header:"X-Ratelimit-Reset-Tokens" example:"37.5s" doc:"How long until the minute is over."`
 	Body              AIModels
 }
 
@@ -300,11 +301,12 @@ func registerAIModels(a huma.API, s AICalls) {
 	})
 }
 
-// openObject is an object with these members, and any others.
-func openObject(required ...string) *huma.Schema {
-	s := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Required: required, Properties: map[string]*huma.Schema{}}
-	for _, name := range required {
-		s.Properties[name] = &huma.Schema{}
+// openObject is an object with these members, of which it says what they are, and any
+// others.
+func openObject(required map[string]string) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Required: slices.Sorted(maps.Keys(required)), Properties: map[string]*huma.Schema{}}
+	for name, what := range required {
+		s.Properties[name] = &huma.Schema{Description: what}
 	}
 	return s
 }

@@ -44,7 +44,7 @@ func describe(config *huma.Config, baseURL string, list resources) {
 	config.Extensions = map[string]any{"x-tagGroups": list.groups(), export.Extension: exportVariables(list)}
 	config.Components.SecuritySchemes = securitySchemes(list)
 	config.Components.Headers = headers()
-	config.OnAddOperation = append(config.OnAddOperation, describeRow, describeIdempotency, describeNext, describeAnswers, describeRate, describeSuccess)
+	config.OnAddOperation = append(config.OnAddOperation, describeRow, describeIdempotency, describeNext, describeAnswers, describeRate, describeSuccess, describeHeaders)
 }
 
 const (
@@ -89,6 +89,21 @@ func headers() map[string]*huma.Header {
 			Description: "The scheme to sign in with (RFC 9110, section 11.6.1).",
 			Schema:      &huma.Schema{Type: huma.TypeString, Examples: []any{`Bearer realm="waypost"`}},
 		},
+	}
+}
+
+// describeHeaders says of each header itself what Huma says of its schema: that is where
+// readers look for it.
+func describeHeaders(_ *huma.OpenAPI, op *huma.Operation) {
+	for _, r := range op.Responses {
+		for _, h := range r.Headers {
+			if h.Ref != "" || h.Description != "" || h.Schema == nil {
+				continue
+			}
+			bare := *h.Schema
+			h.Description, bare.Description = bare.Description, ""
+			h.Schema = &bare
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ type JobFailure struct {
 }
 
 type healthOutput struct {
-	CacheControl string `header:"Cache-Control"`
+	CacheControl string `header:"Cache-Control" doc:"The state changes, so the answer must not be stored." example:"no-store"`
 	Body         health
 }
 

@@ -10,13 +10,13 @@ import (
 )
 
 type index struct {
-	Name        string            `json:"name" example:"Waypost"`
-	Version     string            `json:"version" example:"1.0.0"`
+	Name        string            `json:"name" example:"Waypost" doc:"The service's name."`
+	Version     string            `json:"version" example:"1.0.0" doc:"The API's version."`
 	EntryPoints map[string]string `json:"entry_points" doc:"The URLs of the entry points, by name." example:"{\"docs\":\"https://api.example.com/docs\"}"`
 }
 
 type indexOutput struct {
-	CacheControl string `header:"Cache-Control"`
+	CacheControl string `header:"Cache-Control" doc:"A copy must be checked before each use." example:"no-cache"`
 	Link         string `header:"Link" example:"<https://api.example.com/docs/openapi.json>; rel=\"service-desc\"; type=\"application/json\"" doc:"Where the description of the API is (RFC 8631)."`
 	Body         single[index]
 }

@@ -8,25 +8,25 @@ import (
 
 // AIModels is a list in OpenAI's shape.
 type AIModels struct {
-	Object string    `json:"object" enum:"list" example:"list"`
-	Data   []AIModel `json:"data" nullable:"false"`
+	Object string    `json:"object" enum:"list" example:"list" doc:"Always list."`
+	Data   []AIModel `json:"data" nullable:"false" doc:"The models that you may use."`
 }
 
 // AIModel is a model that the caller may use.
 type AIModel struct {
 	ID      string `json:"id" example:"fast" doc:"The model's name here."`
-	Object  string `json:"object" enum:"model" example:"model"`
+	Object  string `json:"object" enum:"model" example:"model" doc:"Always model."`
 	Created int64  `json:"created" example:"0" doc:"Always 0: it is not known."`
-	OwnedBy string `json:"owned_by" example:"waypost"`
+	OwnedBy string `json:"owned_by" example:"waypost" doc:"Always waypost."`
 }
 
 // AIUsage is what an account used of a model on a day.
 type AIUsage struct {
 	Day          string  `json:"day" format:"date" example:"2026-01-02" doc:"In UTC; a call counts for the day on which it ended."`
-	Model        string  `json:"model" example:"fast"`
+	Model        string  `json:"model" example:"fast" doc:"The model's name here."`
 	Requests     int64   `json:"requests" minimum:"0" example:"12" doc:"Calls that reached an upstream."`
-	InputTokens  int64   `json:"input_tokens" minimum:"0" example:"5120"`
-	OutputTokens int64   `json:"output_tokens" minimum:"0" example:"960"`
+	InputTokens  int64   `json:"input_tokens" minimum:"0" example:"5120" doc:"Tokens of what was sent to the model."`
+	OutputTokens int64   `json:"output_tokens" minimum:"0" example:"960" doc:"Tokens of what the model answered."`
 	Cost         float64 `json:"cost" minimum:"0" example:"0.001344" doc:"In the currency of the configured prices."`
 }
 
@@ -48,7 +48,7 @@ func toAccountAIUsage(u aigateway.DayUsage) AccountAIUsage {
 type AIBudget struct {
 	Limit     float64          `json:"limit" minimum:"0" example:"5" doc:"What may be spent in a period, in the currency of the configured prices."`
 	Spent     float64          `json:"spent" minimum:"0" example:"1.2034" doc:"What was spent in this period."`
-	Reserved  float64          `json:"reserved" minimum:"0" example:"0.0025" doc:"What calls that are on could cost at most."`
+	Reserved  float64          `json:"reserved" minimum:"0" example:"0.0025" doc:"The most that calls still running could cost."`
 	Remaining float64          `json:"remaining" minimum:"0" example:"3.7941" doc:"What is left; never below 0."`
 	Period    aigateway.Period `json:"period" enum:"day,week,month" example:"month" doc:"In UTC; a week begins on Monday."`
 	ResetsAt  time.Time        `json:"resets_at" example:"2026-02-01T00:00:00Z" doc:"When the next period begins."`

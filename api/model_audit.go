@@ -28,7 +28,7 @@ type AuditEntry struct {
 	Changes       *string   `json:"changes" example:"{\"new\": {\"role\": \"EDITOR\"}, \"old\": {\"role\": \"USER\"}}" doc:"JSON, as text: an object with new, old or note. Secrets are redacted, and of values over 4 KiB there is only the digest. Null once the entry was emptied."`
 	ChangesDigest string    `json:"changes_digest" pattern:"^[0-9a-f]{64}$" example:"0d7d6a0b2f2fd7a8cbeae2dbb2c5a6f4e1c3b0a99887766554433221100ffeed" doc:"SHA-256 of salt and changes."`
 	PrevHash      string    `json:"prev_hash" pattern:"^[0-9a-f]{64}$" example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" doc:"The hash of the entry before."`
-	Hash          string    `json:"hash" pattern:"^[0-9a-f]{64}$" example:"60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752" doc:"SHA-256 of all the above but salt and changes, which changes_digest stands for."`
+	Hash          string    `json:"hash" pattern:"^[0-9a-f]{64}$" example:"60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752" doc:"SHA-256 of all other fields except salt and changes, which changes_digest stands for."`
 }
 
 func toAuditEntry(e audit.Entry) AuditEntry {
@@ -55,7 +55,7 @@ type auditBad struct {
 
 type auditHead struct {
 	Seq  int64  `json:"seq" minimum:"0" example:"1000" doc:"Its place, which is also the number of entries; 0 while there are none."`
-	Hash string `json:"hash" pattern:"^[0-9a-f]{64}$" example:"60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"`
+	Hash string `json:"hash" pattern:"^[0-9a-f]{64}$" example:"60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752" doc:"The newest entry's hash."`
 }
 
 func toAuditVerdict(v audit.Verdict) auditVerdict {

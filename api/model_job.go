@@ -17,7 +17,7 @@ type Job struct {
 	Attempt     int             `json:"attempt" minimum:"0" example:"1" doc:"How many attempts began."`
 	MaxAttempts int             `json:"max_attempts" example:"25" doc:"How many attempts there may be. Some kinds of jobs are given up earlier."`
 	Args        json.RawMessage `json:"args" example:"{\"id\":\"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10\"}" doc:"The arguments, an object. Secrets are replaced by [redacted]; arguments over 16 KiB are left out."`
-	Errors      []JobError      `json:"errors" nullable:"false" doc:"Why attempts failed, oldest first: of the latest 25 that did."`
+	Errors      []JobError      `json:"errors" nullable:"false" doc:"Why attempts failed, oldest first; at most the latest 25."`
 	CreatedAt   time.Time       `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When it was queued."`
 	ScheduledAt time.Time       `json:"scheduled_at" example:"2026-01-02T15:04:05Z" doc:"The earliest time of the next attempt, or of the latest if there is none to come."`
 	AttemptedAt *time.Time      `json:"attempted_at,omitempty" example:"2026-01-02T15:04:06Z" doc:"When the latest attempt began; absent before the first."`
@@ -45,7 +45,7 @@ func toJob(r queue.Record) Job {
 
 // Queue is where jobs wait, as administrators see it.
 type Queue struct {
-	Name                 string      `json:"name" example:"default"`
+	Name                 string      `json:"name" example:"default" doc:"The queue's name."`
 	Counts               QueueCounts `json:"counts" doc:"How many jobs are in each state. Completed, cancelled and discarded jobs are counted up to 10,000 each."`
 	OldestWaitingSeconds *float64    `json:"oldest_waiting_seconds,omitempty" minimum:"0" example:"1.5" doc:"For how many seconds the first job whose time has come has been waiting for a worker; absent when none waits."`
 	PausedAt             *time.Time  `json:"paused_at,omitempty" example:"2026-01-02T15:04:05Z" doc:"Since when the queue is paused; absent while it runs."`
@@ -53,14 +53,14 @@ type Queue struct {
 
 // QueueCounts are a queue's jobs by state.
 type QueueCounts struct {
-	Available int64 `json:"available" minimum:"0" example:"0"`
-	Scheduled int64 `json:"scheduled" minimum:"0" example:"0"`
-	Retryable int64 `json:"retryable" minimum:"0" example:"0"`
-	Running   int64 `json:"running" minimum:"0" example:"1"`
-	Pending   int64 `json:"pending" minimum:"0" example:"0"`
-	Completed int64 `json:"completed" minimum:"0" example:"17280"`
-	Cancelled int64 `json:"cancelled" minimum:"0" example:"0"`
-	Discarded int64 `json:"discarded" minimum:"0" example:"0"`
+	Available int64 `json:"available" minimum:"0" example:"0" doc:"Jobs that run as soon as a worker is free."`
+	Scheduled int64 `json:"scheduled" minimum:"0" example:"0" doc:"Jobs that run at a later time."`
+	Retryable int64 `json:"retryable" minimum:"0" example:"0" doc:"Jobs that failed and will be tried again."`
+	Running   int64 `json:"running" minimum:"0" example:"1" doc:"Jobs that are running."`
+	Pending   int64 `json:"pending" minimum:"0" example:"0" doc:"Jobs that are held back and don't run by themselves."`
+	Completed int64 `json:"completed" minimum:"0" example:"17280" doc:"Jobs that succeeded."`
+	Cancelled int64 `json:"cancelled" minimum:"0" example:"0" doc:"Jobs that were cancelled."`
+	Discarded int64 `json:"discarded" minimum:"0" example:"0" doc:"Jobs that failed at their last attempt."`
 }
 
 func toQueue(q queue.Info) Queue {
@@ -77,12 +77,12 @@ func toQueue(q queue.Info) Queue {
 
 // PeriodicTask is what runs by a schedule, as administrators see it.
 type PeriodicTask struct {
-	Name         string        `json:"name" example:"accounts.sweep"`
+	Name         string        `json:"name" example:"accounts.sweep" doc:"The task's name."`
 	Description  string        `json:"description" example:"Deletes spent and expired sessions, links and codes." doc:"What the task does."`
-	Schedule     string        `json:"schedule" example:"every 1h" doc:"An interval, as every 30s, or an expression of cron: minute, hour, day of the month, month, day of the week."`
-	Timezone     string        `json:"timezone" example:"UTC" doc:"The IANA time zone in which an expression is meant."`
+	Schedule     string        `json:"schedule" example:"every 1h" doc:"An interval such as every 30s, or a cron expression: minute, hour, day of the month, month, day of the week."`
+	Timezone     string        `json:"timezone" example:"UTC" doc:"The IANA time zone of a cron expression."`
 	Everywhere   bool          `json:"everywhere" example:"false" doc:"Each instance runs the task by itself, at times of its own: next_run_at is about right, and the latest run is one of the last minute's."`
-	NextRunAt    time.Time     `json:"next_run_at" example:"2026-01-02T16:00:00Z"`
+	NextRunAt    time.Time     `json:"next_run_at" example:"2026-01-02T16:00:00Z" doc:"When the task runs next."`
 	LastRunAt    *time.Time    `json:"last_run_at,omitempty" example:"2026-01-02T15:00:00Z" doc:"When the latest run that ended began; absent before the first."`
 	LastOutcome  queue.Outcome `json:"last_outcome,omitempty" enum:"ok,failed" example:"ok" doc:"How it ended; absent before the first."`
 	LastError    string        `json:"last_error,omitempty" doc:"Why it failed; absent unless it did." example:"the database is away"`

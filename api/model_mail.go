@@ -9,15 +9,15 @@ import (
 // Mail is a mail of the outbox. It is exported because Huma leaves an unexported
 // embedded struct out of the schema.
 type Mail struct {
-	ID        int64       `json:"id" minimum:"1" example:"1"`
-	To        string      `json:"to" maxLength:"254" example:"ada@example.com"`
-	Subject   string      `json:"subject" example:"Confirm your e-mail address (waypost.example)"`
-	Template  mail.Kind   `json:"template" enum:"verify,reset,set_password,new_sign_in,password_changed,email_changed,two_factor_changed,token_created,identity_changed,alert,test" example:"verify"`
-	Status    mail.Status `json:"status" enum:"queued,sent,failed,suppressed" example:"sent" doc:"Only a queued mail will be sent. A suppressed one never was to be: mail is switched off, or the address got too many."`
+	ID        int64       `json:"id" minimum:"1" example:"1" doc:"The mail's id; later mails have higher ids."`
+	To        string      `json:"to" maxLength:"254" example:"ada@example.com" doc:"The recipient's address."`
+	Subject   string      `json:"subject" example:"Confirm your e-mail address (waypost.example)" doc:"The subject line."`
+	Template  mail.Kind   `json:"template" enum:"verify,reset,set_password,new_sign_in,password_changed,email_changed,two_factor_changed,token_created,identity_changed,alert,test" example:"verify" doc:"What the mail is about."`
+	Status    mail.Status `json:"status" enum:"queued,sent,failed,suppressed" example:"sent" doc:"Only a queued mail will be sent. A suppressed one will not: mail is switched off, or the address received too many."`
 	Attempts  int         `json:"attempts" minimum:"0" example:"1" doc:"How often sending was tried since the mail was queued last."`
 	Error     string      `json:"error" example:"" doc:"Why the mail failed or was suppressed, or why the last attempt of a queued one failed. Empty when nothing is wrong."`
-	CreatedAt time.Time   `json:"created_at" example:"2026-01-02T15:04:05Z"`
-	SentAt    *time.Time  `json:"sent_at,omitempty" example:"2026-01-02T15:04:06Z" doc:"When the mail server took it over; absent until then."`
+	CreatedAt time.Time   `json:"created_at" example:"2026-01-02T15:04:05Z" doc:"When the mail was queued for the first time."`
+	SentAt    *time.Time  `json:"sent_at,omitempty" example:"2026-01-02T15:04:06Z" doc:"When the mail server accepted it; absent until then."`
 }
 
 // MailWithText is a mail with what it says.

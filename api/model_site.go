@@ -43,7 +43,7 @@ type SiteAPIKey struct {
 	ID         string     `json:"id" format:"uuid" doc:"The key's id." example:"01968a3e-8d40-7a52-8f66-2a7b8c9d0e1f"`
 	Name       string     `json:"name" doc:"What the key is for." example:"dashboard"`
 	Scope      string     `json:"scope" enum:"read,ingest" doc:"What the key may do." example:"read"`
-	Prefix     string     `json:"prefix" doc:"The secret's first characters, by which you can recognise it." example:"wpr_mfrggzdf"`
+	Prefix     string     `json:"prefix" doc:"The secret's first characters, to tell keys apart." example:"wpr_mfrggzdf"`
 	CreatedAt  time.Time  `json:"created_at" doc:"When the key was created." example:"2026-01-02T15:04:05Z"`
 	ExpiresAt  *time.Time `json:"expires_at,omitempty" doc:"When the key ends. Rotating the key sets this." example:"2026-01-03T15:04:05Z"`
 	RevokedAt  *time.Time `json:"revoked_at,omitempty" doc:"When the key was revoked." example:"2026-01-02T16:00:00Z"`

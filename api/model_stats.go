@@ -10,12 +10,12 @@ import (
 // StatsMetrics are a period's totals. It is exported because Huma leaves an
 // unexported embedded struct out of the schema.
 type StatsMetrics struct {
-	Pageviews     int64   `json:"pageviews" minimum:"0" example:"3920"`
+	Pageviews     int64   `json:"pageviews" minimum:"0" example:"3920" doc:"The number of pageviews."`
 	Visitors      int64   `json:"visitors" minimum:"0" example:"1467" doc:"Each visitor counts once per day of the site."`
-	Sessions      int64   `json:"sessions" minimum:"0" example:"2277"`
-	BounceRate    float64 `json:"bounce_rate" minimum:"0" maximum:"1" example:"0.705" doc:"Sessions of exactly one pageview and no custom event / sessions."`
+	Sessions      int64   `json:"sessions" minimum:"0" example:"2277" doc:"The number of sessions."`
+	BounceRate    float64 `json:"bounce_rate" minimum:"0" maximum:"1" example:"0.705" doc:"The share of sessions with exactly one pageview and no custom event, from 0 to 1."`
 	AvgDuration   float64 `json:"avg_duration" minimum:"0" example:"241.3" doc:"Mean duration of a session in seconds, from its first to its last event."`
-	ViewsPerVisit float64 `json:"views_per_visit" minimum:"0" example:"1.72" doc:"Pageviews / sessions."`
+	ViewsPerVisit float64 `json:"views_per_visit" minimum:"0" example:"1.72" doc:"Pageviews divided by sessions."`
 }
 
 // statsChange is percent against the previous period.
@@ -27,23 +27,23 @@ type statsChange struct {
 
 type statsSummary struct {
 	StatsMetrics
-	Previous *StatsMetrics `json:"previous,omitempty" doc:"Only with compare=true."`
-	Change   *statsChange  `json:"change,omitempty" doc:"Only with compare=true."`
+	Previous *StatsMetrics `json:"previous,omitempty" doc:"The preceding period of equal length; only with compare=true."`
+	Change   *statsChange  `json:"change,omitempty" doc:"From the previous period to this one; only with compare=true."`
 }
 
 type statsBucket struct {
 	TS        time.Time `json:"ts" example:"2026-01-01T00:00:00+01:00" doc:"Start of the bucket, by the site's clocks."`
-	Pageviews int64     `json:"pageviews" minimum:"0" example:"130"`
-	Visitors  int64     `json:"visitors" minimum:"0" example:"48"`
+	Pageviews int64     `json:"pageviews" minimum:"0" example:"130" doc:"Pageviews in the bucket."`
+	Visitors  int64     `json:"visitors" minimum:"0" example:"48" doc:"Visitors in the bucket; each counts once per day of the site."`
 	StatsVisits
 }
 
 // StatsVisits are what metrics adds.
 type StatsVisits struct {
-	Sessions      *int64   `json:"sessions,omitempty" minimum:"0" example:"51" doc:"Only with metrics."`
-	BounceRate    *float64 `json:"bounce_rate,omitempty" minimum:"0" maximum:"1" example:"0.62" doc:"Only with metrics."`
-	AvgDuration   *float64 `json:"avg_duration,omitempty" minimum:"0" example:"198.4" doc:"In seconds. Only with metrics."`
-	ViewsPerVisit *float64 `json:"views_per_visit,omitempty" minimum:"0" example:"2.55" doc:"Pageviews of these sessions (of a bucket: inside it) / sessions. Only with metrics."`
+	Sessions      *int64   `json:"sessions,omitempty" minimum:"0" example:"51" doc:"The number of sessions. Only with metrics."`
+	BounceRate    *float64 `json:"bounce_rate,omitempty" minimum:"0" maximum:"1" example:"0.62" doc:"The share of sessions with exactly one pageview and no custom event, from 0 to 1. Only with metrics."`
+	AvgDuration   *float64 `json:"avg_duration,omitempty" minimum:"0" example:"198.4" doc:"The mean duration of a session in seconds. Only with metrics."`
+	ViewsPerVisit *float64 `json:"views_per_visit,omitempty" minimum:"0" example:"2.55" doc:"Pageviews of these sessions (in a bucket, those inside it) divided by sessions. Only with metrics."`
 }
 
 // statsMetrics are the names of what metrics adds, in the order of their columns.
@@ -72,11 +72,11 @@ func newStatsVisits(v *stats.Visits, asked []string) StatsVisits {
 
 // statsSite is what there is to know of a site itself.
 type statsSite struct {
-	Name         string     `json:"name" example:"Our blog"`
-	Domain       string     `json:"domain" example:"blog.example.com"`
-	Timezone     string     `json:"timezone" example:"Europe/Berlin" doc:"In which dates are read and buckets are aligned (IANA)."`
-	FirstEventAt *time.Time `json:"first_event_at" nullable:"true" example:"2025-11-03T08:14:02Z" doc:"null before any."`
-	Now          time.Time  `json:"now" example:"2026-01-31T12:00:00Z"`
+	Name         string     `json:"name" example:"Our blog" doc:"The site's name for people."`
+	Domain       string     `json:"domain" example:"blog.example.com" doc:"The host name whose visits count, including subdomains."`
+	Timezone     string     `json:"timezone" example:"Europe/Berlin" doc:"The IANA time zone in which dates are read and buckets are aligned."`
+	FirstEventAt *time.Time `json:"first_event_at" nullable:"true" example:"2025-11-03T08:14:02Z" doc:"When the first event happened; null before any."`
+	Now          time.Time  `json:"now" example:"2026-01-31T12:00:00Z" doc:"The current time at the server."`
 }
 
 func newStatsSite(s site.Site, facts stats.Facts) statsSite {
@@ -92,17 +92,17 @@ func newStatsSite(s site.Site, facts stats.Facts) statsSite {
 }
 
 type statsTimeseries struct {
-	Granularity string        `json:"granularity" enum:"hour,day,week,month" example:"day"`
-	Buckets     []statsBucket `json:"buckets" nullable:"false"`
-	Previous    []statsBucket `json:"previous,omitempty" nullable:"false" doc:"Only with compare=true."`
+	Granularity string        `json:"granularity" enum:"hour,day,week,month" example:"day" doc:"The width of each bucket."`
+	Buckets     []statsBucket `json:"buckets" nullable:"false" doc:"All buckets of the range, oldest first; those without visits have zeros."`
+	Previous    []statsBucket `json:"previous,omitempty" nullable:"false" doc:"The buckets of the preceding period of equal length; only with compare=true."`
 
 	metrics []string
 }
 
 type statsRow struct {
-	Label     string `json:"label" example:"/pricing"`
-	Visitors  int64  `json:"visitors" minimum:"0" example:"31"`
-	Pageviews int64  `json:"pageviews" minimum:"0" example:"57"`
+	Label     string `json:"label" example:"/pricing" doc:"What the row counts, such as a path, a source or a country."`
+	Visitors  int64  `json:"visitors" minimum:"0" example:"31" doc:"Visitors of this row; each counts once per day of the site."`
+	Pageviews int64  `json:"pageviews" minimum:"0" example:"57" doc:"Pageviews of this row."`
 	StatsVisits
 }
 
@@ -130,9 +130,9 @@ var (
 )
 
 type statsPages struct {
-	Top   []statsRow `json:"top" nullable:"false"`
-	Entry []statsRow `json:"entry" nullable:"false"`
-	Exit  []statsRow `json:"exit" nullable:"false"`
+	Top   []statsRow `json:"top" nullable:"false" doc:"Pages by pageviews, highest first."`
+	Entry []statsRow `json:"entry" nullable:"false" doc:"First pages of sessions, by visitors."`
+	Exit  []statsRow `json:"exit" nullable:"false" doc:"Last pages of sessions, by visitors."`
 
 	metrics []string
 }
@@ -142,8 +142,8 @@ func newStatsPages(l statsLists) statsPages {
 }
 
 type statsReferrers struct {
-	Sources []statsRow `json:"sources" nullable:"false"`
-	UTM     statsUTM   `json:"utm"`
+	Sources []statsRow `json:"sources" nullable:"false" doc:"Where sessions came from, by visitors."`
+	UTM     statsUTM   `json:"utm" doc:"Campaigns, by the utm_ parameters of the first page's URL."`
 
 	metrics []string
 }
@@ -156,15 +156,15 @@ func newStatsReferrers(l statsLists) statsReferrers {
 }
 
 type statsUTM struct {
-	Source   []statsRow `json:"source" nullable:"false"`
-	Medium   []statsRow `json:"medium" nullable:"false"`
-	Campaign []statsRow `json:"campaign" nullable:"false"`
-	Term     []statsRow `json:"term" nullable:"false"`
-	Content  []statsRow `json:"content" nullable:"false"`
+	Source   []statsRow `json:"source" nullable:"false" doc:"Values of utm_source."`
+	Medium   []statsRow `json:"medium" nullable:"false" doc:"Values of utm_medium."`
+	Campaign []statsRow `json:"campaign" nullable:"false" doc:"Values of utm_campaign."`
+	Term     []statsRow `json:"term" nullable:"false" doc:"Values of utm_term."`
+	Content  []statsRow `json:"content" nullable:"false" doc:"Values of utm_content."`
 }
 
 type statsGeo struct {
-	Countries []statsRow `json:"countries" nullable:"false"`
+	Countries []statsRow `json:"countries" nullable:"false" doc:"Countries, as two-letter codes (ISO 3166-1), by visitors."`
 
 	metrics []string
 }
@@ -174,9 +174,9 @@ func newStatsGeo(l statsLists) statsGeo {
 }
 
 type statsTech struct {
-	Devices  []statsRow `json:"devices" nullable:"false"`
-	Browsers []statsRow `json:"browsers" nullable:"false"`
-	OS       []statsRow `json:"os" nullable:"false"`
+	Devices  []statsRow `json:"devices" nullable:"false" doc:"Kinds of devices, by visitors."`
+	Browsers []statsRow `json:"browsers" nullable:"false" doc:"Browsers, by visitors."`
+	OS       []statsRow `json:"os" nullable:"false" doc:"Operating systems, by visitors."`
 
 	metrics []string
 }
@@ -186,26 +186,26 @@ func newStatsTech(l statsLists) statsTech {
 }
 
 type statsEventCount struct {
-	Name     string `json:"name" example:"signup"`
-	Count    int64  `json:"count" minimum:"1" example:"12"`
-	Visitors int64  `json:"visitors" minimum:"1" example:"11"`
+	Name     string `json:"name" example:"signup" doc:"The event's name."`
+	Count    int64  `json:"count" minimum:"1" example:"12" doc:"How often the event happened."`
+	Visitors int64  `json:"visitors" minimum:"1" example:"11" doc:"Visitors with the event; each counts once per day of the site."`
 }
 
 type statsEventProp struct {
-	Key   string `json:"key" example:"plan"`
-	Value string `json:"value" example:"team"`
-	Count int64  `json:"count" minimum:"1" example:"7"`
+	Key   string `json:"key" example:"plan" doc:"The property's name."`
+	Value string `json:"value" example:"team" doc:"The property's value, as text."`
+	Count int64  `json:"count" minimum:"1" example:"7" doc:"How often the event had this value."`
 }
 
 type statsEvents struct {
-	Events []statsEventCount `json:"events" nullable:"false"`
+	Events []statsEventCount `json:"events" nullable:"false" doc:"Custom events by name, the most frequent first."`
 	// A pointer, so that an event without properties shows an empty list.
-	Props *[]statsEventProp `json:"props,omitempty" nullable:"false" doc:"Only with the parameter name."`
+	Props *[]statsEventProp `json:"props,omitempty" nullable:"false" doc:"The values of the event's properties, the most frequent first; only with the parameter name."`
 }
 
 type statsRealtime struct {
-	Visitors      int64 `json:"visitors" minimum:"0" example:"4"`
-	WindowSeconds int   `json:"window_seconds" example:"300"`
+	Visitors      int64 `json:"visitors" minimum:"0" example:"4" doc:"Visitors with an event in the window."`
+	WindowSeconds int   `json:"window_seconds" example:"300" doc:"How many seconds back from now the window reaches."`
 }
 
 func newStatsRealtime(visitors int64) statsRealtime {

@@ -148,8 +148,8 @@ func registerExchange(a huma.API, s OAuthService) {
 // finishOperation describes its two successes itself, as they differ in all.
 func finishOperation(a huma.API) huma.Operation {
 	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[single[SignInAnswer]](), true, "SingleSignInAnswer")
-	text := func(example string) *huma.Param {
-		return &huma.Param{Schema: &huma.Schema{Type: huma.TypeString}, Example: example}
+	text := func(what, example string) *huma.Param {
+		return &huma.Param{Description: what, Schema: &huma.Schema{Type: huma.TypeString}, Example: example}
 	}
 	return huma.Operation{
 		OperationID: "finish-oauth-login",
@@ -160,12 +160,15 @@ func finishOperation(a huma.API) huma.Operation {
 		Responses: map[string]*huma.Response{
 			"200": {
 				Description: "The answer to a sign-in that was started without redirect_to.",
-				Headers:     map[string]*huma.Param{"Cache-Control": text("no-store")},
+				Headers:     map[string]*huma.Param{"Cache-Control": text("The answer contains tokens, so it must not be stored.", "no-store")},
 				Content:     map[string]*huma.MediaType{"application/json": {Schema: schema}},
 			},
 			"302": {
 				Description: "A redirect to redirect_to.",
-				Headers:     map[string]*huma.Param{"Location": text("https://app.example/signed-in?code=..."), "Cache-Control": text("no-store")},
+				Headers: map[string]*huma.Param{
+					"Location":      text("redirect_to, with code or error.", "https://app.example/signed-in?code=..."),
+					"Cache-Control": text("The address contains a code, so the answer must not be stored.", "no-store"),
+				},
 			},
 		},
 	}

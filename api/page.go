@@ -22,21 +22,21 @@ type Page struct {
 
 // listMeta describes one page of a list.
 type listMeta struct {
-	Limit      int    `json:"limit" minimum:"1" example:"20"`
-	HasMore    bool   `json:"has_more" example:"false"`
+	Limit      int    `json:"limit" minimum:"1" example:"20" doc:"The most rows that the page may have."`
+	HasMore    bool   `json:"has_more" example:"false" doc:"Whether another page follows."`
 	NextCursor string `json:"next_cursor" example:"" doc:"Pass this as cursor for the next page. Empty on the last page."`
 	Total      *int64 `json:"total,omitempty" doc:"The number of all matching rows; only with total=true."`
 }
 
 // list is the envelope of many.
 type list[T any] struct {
-	Data []T      `json:"data" nullable:"false"`
-	Meta listMeta `json:"meta"`
+	Data []T      `json:"data" nullable:"false" doc:"The rows of this page."`
+	Meta listMeta `json:"meta" doc:"How to get the next page."`
 }
 
 // single is the envelope of one.
 type single[T any] struct {
-	Data    T      `json:"data"`
+	Data    T      `json:"data" doc:"What the operation returns."`
 	Message string `json:"message" doc:"What happened, as a sentence for people." example:"Done."`
 }
 

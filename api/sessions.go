@@ -41,7 +41,7 @@ func toSession(s account.Session) Session {
 }
 
 type listSessionsOutput struct {
-	CacheControl string `header:"Cache-Control" example:"no-store"`
+	CacheControl string `header:"Cache-Control" doc:"The answer must not be stored." example:"no-store"`
 	Body         list[Session]
 }
 

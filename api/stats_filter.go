@@ -24,11 +24,21 @@ func describeFilterValue(r huma.Registry) {
 	}
 }
 
+// filterTexts say what each filter compares.
+var filterTexts = map[stats.Filter]string{
+	"path": "The page's path.", "hostname": "The page's host.", "event": "The custom event's name.",
+	"entry": "The session's first page.", "exit": "The session's last page.",
+	"source": "Where the session came from.", "country": "The two-letter code of the country.",
+	"device": "desktop, mobile or tablet.", "browser": "The browser's name.", "os": "The operating system's name.",
+	"utm_source": "utm_source of the first page.", "utm_medium": "utm_medium of the first page.",
+	"utm_campaign": "utm_campaign of the first page.", "utm_term": "utm_term of the first page.", "utm_content": "utm_content of the first page.",
+}
+
 // filterParameter describes filter[path], filter[source] and so on.
 func filterParameter() *huma.Param {
 	properties := map[string]*huma.Schema{}
 	for _, f := range stats.AllFilters() {
-		properties[string(f)] = &huma.Schema{Extensions: map[string]any{"$ref": "#/components/schemas/" + filterValue}}
+		properties[string(f)] = &huma.Schema{Description: filterTexts[f], Extensions: map[string]any{"$ref": "#/components/schemas/" + filterValue}}
 	}
 	explode := true
 	return &huma.Param{

@@ -27,7 +27,7 @@ func describeSite(op *huma.Operation, status string, r *huma.Response) {
 
 // statsOutput has a bare body, as the specification of these operations says.
 type statsOutput[T any] struct {
-	CacheControl string `header:"Cache-Control"`
+	CacheControl string `header:"Cache-Control" doc:"A copy is for you alone, and must be checked before each use." example:"private, no-cache"`
 	Body         T
 }
 
@@ -44,7 +44,7 @@ func newTableOutput[T table](format string, body T, err error) (*statsOutput[tab
 
 // statsListOutput is that of answers with lists of rows, of which there may be more.
 type statsListOutput[T any] struct {
-	CacheControl string `header:"Cache-Control"`
+	CacheControl string `header:"Cache-Control" doc:"A copy is for you alone, and must be checked before each use." example:"private, no-cache"`
 	TotalCount   int64  `header:"X-Total-Count" minimum:"0" example:"214" doc:"How many rows the longest list has, whatever the limit."`
 	Link         string `header:"Link" example:"<https://waypost.example/api/stats/pages?offset=50>; rel=\"next\"" doc:"Where the next rows are (RFC 8288), if there are more and the offset may be as large."`
 	Body         T

@@ -37,14 +37,14 @@ func (in *ReportInput) questions(ctx context.Context) stats.Questions {
 
 // statsReport has an answer to each question that was asked.
 type statsReport struct {
-	Summary    *statsSummary    `json:"summary,omitempty"`
-	Timeseries *statsTimeseries `json:"timeseries,omitempty"`
-	Pages      *statsPages      `json:"pages,omitempty"`
-	Referrers  *statsReferrers  `json:"referrers,omitempty"`
-	Geo        *statsGeo        `json:"geo,omitempty"`
-	Tech       *statsTech       `json:"tech,omitempty"`
-	Events     *statsEvents     `json:"events,omitempty"`
-	Realtime   *statsRealtime   `json:"realtime,omitempty"`
+	Summary    *statsSummary    `json:"summary,omitempty" doc:"As from GET .../summary, if asked for."`
+	Timeseries *statsTimeseries `json:"timeseries,omitempty" doc:"As from GET .../timeseries, if asked for."`
+	Pages      *statsPages      `json:"pages,omitempty" doc:"As from GET .../pages, if asked for."`
+	Referrers  *statsReferrers  `json:"referrers,omitempty" doc:"As from GET .../referrers, if asked for."`
+	Geo        *statsGeo        `json:"geo,omitempty" doc:"As from GET .../geo, if asked for."`
+	Tech       *statsTech       `json:"tech,omitempty" doc:"As from GET .../tech, if asked for."`
+	Events     *statsEvents     `json:"events,omitempty" doc:"As from GET .../events, if asked for."`
+	Realtime   *statsRealtime   `json:"realtime,omitempty" doc:"As from GET .../realtime, if asked for."`
 }
 
 func newStatsReport(in *ReportInput, answers stats.Answers) statsReport {

@@ -210,11 +210,11 @@ type linkInput struct {
 
 type fileLink struct {
 	URL       string    `json:"url" example:"https://api.example.com/api/uploads/1/content?link=1767366245.n4bQgYhMfWWaL-qgxVrQFQ.2jmj7l5rSw0yVb_vlWAYkK_YBwk" doc:"The address. Add &inline=true to show an image instead of saving it."`
-	ExpiresAt time.Time `json:"expires_at" example:"2026-01-02T16:04:05Z"`
+	ExpiresAt time.Time `json:"expires_at" example:"2026-01-02T16:04:05Z" doc:"When the link stops working."`
 }
 
 type linkOutput struct {
-	CacheControl string `header:"Cache-Control"`
+	CacheControl string `header:"Cache-Control" doc:"The answer contains a secret, so it must not be stored." example:"no-store"`
 	Body         single[fileLink]
 }
 
@@ -229,15 +229,15 @@ type presignInput struct {
 
 type presigned struct {
 	Upload    Upload            `json:"upload" doc:"The file, pending."`
-	Method    string            `json:"method" example:"PUT"`
-	URL       string            `json:"url" example:"https://api.example.com/api/uploads/1/content?ticket=1767366245..2jmj7l5rSw0yVb_vlWAYkK_YBwk" doc:"Where the bytes go, without any credential."`
-	Headers   map[string]string `json:"headers" doc:"To be sent exactly so." example:"{\"Content-Type\":\"text/plain\",\"Content-Length\":\"17\"}"`
-	ExpiresAt time.Time         `json:"expires_at" example:"2026-01-02T16:04:05Z"`
+	Method    string            `json:"method" example:"PUT" doc:"The HTTP method to send the bytes with."`
+	URL       string            `json:"url" example:"https://api.example.com/api/uploads/1/content?ticket=1767366245..2jmj7l5rSw0yVb_vlWAYkK_YBwk" doc:"Where to send the bytes; no credentials are needed."`
+	Headers   map[string]string `json:"headers" doc:"Headers to send with the bytes, exactly as they are here." example:"{\"Content-Type\":\"text/plain\",\"Content-Length\":\"17\"}"`
+	ExpiresAt time.Time         `json:"expires_at" example:"2026-01-02T16:04:05Z" doc:"Until when the bytes may be sent."`
 }
 
 type presignOutput struct {
 	Location     string `header:"Location" doc:"The path of the new file." example:"/api/uploads/7"`
-	CacheControl string `header:"Cache-Control"`
+	CacheControl string `header:"Cache-Control" doc:"The answer contains a secret, so it must not be stored." example:"no-store"`
 	Body         single[presigned]
 }
 

@@ -28,7 +28,7 @@ type webhookEventDetail struct {
 }
 
 type webhookAttempt struct {
-	Number     int                    `json:"number" minimum:"1" example:"1"`
+	Number     int                    `json:"number" minimum:"1" example:"1" doc:"The attempt's number, from 1."`
 	At         time.Time              `json:"at" example:"2026-01-02T15:04:05Z" doc:"When the attempt began."`
 	Outcome    webhook.AttemptOutcome `json:"outcome" enum:"running,processed,failed,interrupted" example:"processed" doc:"interrupted means that the attempt has no outcome, because the process or its database went away."`
 	Target     string                 `json:"target,omitempty" doc:"The target that it was made at; absent for a handler in code." example:"default"`

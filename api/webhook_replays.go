@@ -67,7 +67,7 @@ type replayProgress struct {
 // listedReplay is a bulk replay in a list.
 type listedReplay struct {
 	ID         string             `json:"id" format:"uuid" example:"01968a3e-9e51-7b63-8a77-3b8c9d0e1f2a" doc:"The bulk replay's id."`
-	Status     webhook.BulkStatus `json:"status" enum:"running,finished,cancelled" example:"running"`
+	Status     webhook.BulkStatus `json:"status" enum:"running,finished,cancelled" example:"running" doc:"Events that were already taken are still handled after a cancellation."`
 	Filter     replayFilter       `json:"filter" doc:"The filters of the request."`
 	Force      bool               `json:"force" example:"false" doc:"Whether processed events are replayed too."`
 	Matched    int64              `json:"matched" minimum:"0" example:"5547" doc:"How many events matched when the replay was requested and could be replayed singly."`
@@ -95,16 +95,16 @@ type replayCursor struct {
 
 // replayFilter is the filter in an answer: only what was given.
 type replayFilter struct {
-	Provider   string         `json:"provider,omitempty" example:"payment"`
-	Status     webhook.Status `json:"status,omitempty" example:"failed"`
-	EventType  string         `json:"event_type,omitempty" example:"payment.succeeded"`
-	ExternalID string         `json:"external_id,omitempty" example:"evt_1"`
-	Target     string         `json:"target,omitempty" example:"default"`
-	Error      string         `json:"error,omitempty" example:"the target answered 503"`
-	Repeated   bool           `json:"repeated,omitempty" example:"true"`
+	Provider   string         `json:"provider,omitempty" example:"payment" doc:"Only deliveries to this provider."`
+	Status     webhook.Status `json:"status,omitempty" example:"failed" doc:"Only events in this state."`
+	EventType  string         `json:"event_type,omitempty" example:"payment.succeeded" doc:"Only events of this type."`
+	ExternalID string         `json:"external_id,omitempty" example:"evt_1" doc:"Only the event with this id of the provider."`
+	Target     string         `json:"target,omitempty" example:"default" doc:"Only events that go, or went, to this target."`
+	Error      string         `json:"error,omitempty" example:"the target answered 503" doc:"Only events whose error begins with this text."`
+	Repeated   bool           `json:"repeated,omitempty" example:"true" doc:"Only deliveries whose body equals that of an earlier one."`
 	Handled    *bool          `json:"handled,omitempty" doc:"False when the replay takes only what no handler was bound for." example:"false"`
-	From       *time.Time     `json:"from,omitempty" example:"2026-01-01T00:00:00Z"`
-	To         *time.Time     `json:"to,omitempty" example:"2026-02-01T00:00:00Z"`
+	From       *time.Time     `json:"from,omitempty" example:"2026-01-01T00:00:00Z" doc:"Only deliveries at or after this instant."`
+	To         *time.Time     `json:"to,omitempty" example:"2026-02-01T00:00:00Z" doc:"Only deliveries before this instant."`
 }
 
 func toReplayProgress(b webhook.Bulk) replayProgress {

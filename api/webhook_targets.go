@@ -25,11 +25,11 @@ type WebhookTargets interface {
 // webhookOutcome is what became of an event at one of its targets.
 type webhookOutcome struct {
 	Name          string         `json:"name" maxLength:"100" example:"default" doc:"The target's name."`
-	Status        webhook.Status `json:"status" enum:"pending,processed,failed" example:"processed"`
+	Status        webhook.Status `json:"status" enum:"pending,processed,failed" example:"processed" doc:"pending: an attempt is running or due. processed: the target took the event. failed: the last attempt failed; a replay tries again."`
 	Attempts      int            `json:"attempts" minimum:"0" example:"1" doc:"How often the event was posted there."`
-	NextAttemptAt *time.Time     `json:"next_attempt_at,omitempty" example:"2026-01-02T15:04:05Z" doc:"When the next attempt is due. Absent while an attempt is on, and when none is to come. A pause or a target that keeps failing may put it off."`
+	NextAttemptAt *time.Time     `json:"next_attempt_at,omitempty" example:"2026-01-02T15:04:05Z" doc:"When the next attempt is due; absent while one is running and when none will follow. A paused target, or one that keeps failing, may get it later."`
 	Error         string         `json:"error,omitempty" doc:"Why the latest attempt failed." example:"forward: the target answered 503"`
-	HeadersGone   bool           `json:"headers_gone,omitempty" doc:"True when the target was to get the provider's own headers and they had been erased before, as they are once an event is settled."`
+	HeadersGone   bool           `json:"headers_gone,omitempty" doc:"True when the provider's headers should have been forwarded but were erased by then, as they are once an event is settled."`
 }
 
 func toWebhookOutcomes(list []webhook.TargetOutcome) []webhookOutcome {
@@ -49,7 +49,7 @@ func inUTC(t *time.Time) *time.Time {
 }
 
 type webhookTarget struct {
-	Provider      string                      `json:"provider" maxLength:"50" example:"payment"`
+	Provider      string                      `json:"provider" maxLength:"50" example:"payment" doc:"The provider whose events go there."`
 	Name          string                      `json:"name" maxLength:"100" example:"default" doc:"Unique among the provider's targets. One without a name in the configuration has the event type's, or default."`
 	State         webhook.TargetCondition     `json:"state" enum:"ok,paused,failing,missing" example:"ok" doc:"failing means that the last attempts all failed: only one at a time is made now and then, until one succeeds, and none of them counts against an event's attempts. missing means that no running instance has the target."`
 	Waiting       int64                       `json:"waiting" minimum:"0" example:"0" doc:"Events that it has not got yet, counted up to 10,000."`

@@ -33,7 +33,7 @@ type WebhookService interface {
 
 // receipt is the answer to a delivery. Which members it has depends on the status.
 type receipt struct {
-	Status     webhook.Status `json:"status" enum:"processed,failed,pending,skipped" example:"processed"`
+	Status     webhook.Status `json:"status" enum:"processed,failed,pending,skipped" example:"processed" doc:"What became of the delivery. processed: handled. pending: stored, and handled soon. failed: the handler failed. skipped: a duplicate, which is not stored again."`
 	Reason     string         `json:"reason,omitempty" enum:"duplicate" doc:"Why the delivery was skipped."`
 	ID         string         `json:"id" format:"uuid" doc:"The stored event's id." example:"01968a3e-7c2f-7d31-9c55-1f6f7f0f2a10"`
 	EventType  *string        `json:"event_type,omitempty" maxLength:"100" doc:"Empty when the delivery has none."`

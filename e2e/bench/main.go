@@ -74,7 +74,7 @@ type sizes struct {
 	neighbours time.Duration
 	// statsTimeout bounds each of these questions.
 	statsTimeout time.Duration
-	profile      string // where the service that takes webhooks or events writes its CPU profile
+	profile      string // where the service that is measured writes its CPU profile
 	data         string // keeps the databases of the statistics' figures; empty for none
 }
 
@@ -96,14 +96,14 @@ func main() {
 	flag.DurationVar(&s.collect, "collect", 10*time.Second, "how long hits are collected in each round")
 	flag.DurationVar(&s.webhooks, "webhooks", 8*time.Second, "how long webhooks are delivered in each round")
 	flag.IntVar(&s.places, "places", 0, "attempts at once at each target of the forwards; 0 is Waypost's default")
-	flag.DurationVar(&s.docs, "docs", 2*time.Second, "how long the description is requested in each round")
+	flag.DurationVar(&s.docs, "docs", 10*time.Second, "how long the description is requested in each coding, from either side")
 	flag.DurationVar(&s.uploads, "uploads", 3*time.Second, "how long files are sent and read in each round")
 	flag.DurationVar(&s.ai, "ai", 3*time.Second, "how long tokens are relayed in each round")
 	flag.DurationVar(&s.overload, "overload", 5*time.Minute, "how long too many webhooks are delivered")
 	flag.DurationVar(&s.flood, "flood", time.Minute, "how long each flood of sign-ins goes on")
 	flag.DurationVar(&s.neighbours, "neighbours", time.Minute, "how long questions are asked beside deliveries and hits")
 	flag.DurationVar(&s.statsTimeout, "stats-timeout", 25*time.Second, "longest time that the service spends on one of the questions beside deliveries and hits")
-	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks, events or files")
+	flag.StringVar(&s.profile, "profile", "", "file for the CPU profile of the service that takes webhooks, events or files, or serves the description")
 	flag.StringVar(&s.data, "data", "", "directory that keeps the filled databases of figures that take long to fill, for the next run")
 	flag.BoolVar(&s.explains, "explain", false, "print the plans of the statistics' queries")
 	flag.Parse()

@@ -143,7 +143,7 @@ func inParallel(conns int, d time.Duration, work func(until time.Time) ([]time.D
 	var took []time.Duration
 	var errs []error
 	var workers sync.WaitGroup
-	started, before := time.Now(), processorTime()
+	before, started := processorTime(), time.Now()
 	for range conns {
 		workers.Go(func() {
 			each, err := work(started.Add(d))

@@ -15,7 +15,7 @@ import (
 // Envelope is the body of every error answer. It also satisfies the interfaces
 // by which Huma asks an error for its status, headers and content type.
 type Envelope struct {
-	Err    Problem `json:"error"`
+	Err    Problem `json:"error" doc:"What went wrong."`
 	status int
 	header http.Header
 	openAI bool // whether it is written in OpenAI's shape

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"strings"
 
@@ -15,7 +16,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/waypost/waypost/internal/fault"
-	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/telemetry"
 )
 
@@ -37,7 +37,8 @@ func observe(o Options) func(http.Handler) http.Handler {
 				r = r.WithContext(ctx)
 			}
 			if o.Requests != nil {
-				defer o.Requests.Begin()()
+				o.Requests.Begin()
+				defer o.Requests.End()
 			}
 			whole := false
 			defer func() {
@@ -91,19 +92,19 @@ func (o Options) answered(r *http.Request, ww middleware.WrapResponseWriter, who
 
 // recorded is the error of the request that ctx belongs to, nil for none.
 func recorded(ctx context.Context) error {
-	_, err := remembered(ctx)
+	_, _, err := remembered(ctx)
 	return err
 }
 
 // remembered is who makes the request that ctx belongs to, and its error, nil for none.
-func remembered(ctx context.Context) (identity.Principal, error) {
+func remembered(ctx context.Context) (client netip.Addr, by actor, err error) {
 	e, ok := ctx.Value(exchangeKey{}).(*exchange)
 	if !ok {
-		return identity.Principal{}, nil
+		return netip.Addr{}, actor{}, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.actor, e.err
+	return e.client, e.by, e.err
 }
 
 // ofVisitors tells the paths of a site's visitors, whose addresses are kept nowhere.
@@ -147,12 +148,12 @@ func logRequest(logger *slog.Logger, r *http.Request, ww middleware.WrapResponse
 		slog.String("request_id", q.ID),
 		slog.String("route", q.Route),
 	}
-	by, err := remembered(r.Context())
-	if by.Address.IsValid() && !ofVisitors(r.URL.Path) {
-		attrs = append(attrs, slog.String("client", by.Address.String()))
+	client, by, err := remembered(r.Context())
+	if client.IsValid() && !ofVisitors(r.URL.Path) {
+		attrs = append(attrs, slog.String("client", client.String()))
 	}
-	if by.ID != "" {
-		attrs = append(attrs, slog.String("by", string(by.Kind)+" "+by.ID))
+	if by.id != "" {
+		attrs = append(attrs, slog.String("by", string(by.kind)+" "+by.id))
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("error", err.Error()))

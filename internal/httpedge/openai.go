@@ -20,7 +20,7 @@ func HasOpenAIErrors(path string) bool {
 
 // OpenAIEnvelope is the body of an error answer in OpenAI's shape.
 type OpenAIEnvelope struct {
-	Err OpenAIProblem `json:"error"`
+	Err OpenAIProblem `json:"error" doc:"What went wrong."`
 }
 
 // OpenAIProblem says what went wrong.

@@ -6,6 +6,7 @@ package httpedge
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"sync"
 
@@ -13,15 +14,33 @@ import (
 	"github.com/waypost/waypost/internal/text"
 )
 
-// exchange is what is remembered of one request for its log line.
+// exchange is the context of one request, which remembers what its log line says. It is
+// one allocation for all of that, since every request makes it.
 type exchange struct {
-	id    string
-	mu    sync.Mutex
-	err   error
-	actor identity.Principal
+	context.Context
+	id [1]string // as a header's values
+	mu sync.Mutex
+	// client and by are who makes the request: an address and an actor, where they are known.
+	client netip.Addr
+	by     actor
+	err    error
+}
+
+// actor names who acts: the kind of an identity.Principal and its ID.
+type actor struct {
+	kind identity.Kind
+	id   string
 }
 
 type exchangeKey struct{}
+
+// Value implements context.Context.
+func (e *exchange) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return e
+	}
+	return e.Context.Value(key)
+}
 
 // saneID bounds what is taken from a client's X-Request-Id into logs and spans.
 var saneID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}$`)
@@ -29,7 +48,7 @@ var saneID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}$`)
 // RequestID returns the id of the request that ctx belongs to, "" outside one.
 func RequestID(ctx context.Context) string {
 	if e, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-		return e.id
+		return e.id[0]
 	}
 	return ""
 }
@@ -48,7 +67,7 @@ func Acting(ctx context.Context, p identity.Principal) {
 	if e, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.actor = p
+		e.client, e.by = p.Address, actor{p.Kind, p.ID}
 	}
 }
 
@@ -61,8 +80,9 @@ func identify(newID func() string) func(http.Handler) http.Handler {
 			if id == "" || !saneID.MatchString(id) {
 				id = newID()
 			}
-			w.Header().Set("X-Request-Id", id)
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, &exchange{id: id})))
+			e := &exchange{Context: r.Context(), id: [1]string{id}}
+			w.Header()["X-Request-Id"] = e.id[:]
+			next.ServeHTTP(w, r.WithContext(e))
 		})
 	}
 }

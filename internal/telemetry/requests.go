@@ -106,13 +106,11 @@ func NewRequests() *Requests {
 	return r
 }
 
-// Begin counts a request in, until what it returns is called.
-func (r *Requests) Begin() (end func()) {
-	r.inFlight.Add(1)
-	return r.end
-}
+// Begin counts a request in, until End.
+func (r *Requests) Begin() { r.inFlight.Add(1) }
 
-func (r *Requests) end() { r.inFlight.Add(-1) }
+// End is called once for each Begin.
+func (r *Requests) End() { r.inFlight.Add(-1) }
 
 // Observe counts a request that was answered.
 func (r *Requests) Observe(q Request) {

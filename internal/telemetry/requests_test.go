@@ -98,7 +98,7 @@ func TestTheSlowestAreKeptAndAFloodHidesNoOtherFailure(t *testing.T) {
 func TestAScrapeShowsRequestsByRouteWithTheirTimes(t *testing.T) {
 	t.Parallel()
 	r := NewRequests()
-	end := r.Begin()
+	r.Begin()
 	for _, took := range []time.Duration{time.Millisecond, 2 * time.Millisecond, 40 * time.Second} {
 		r.Observe(Request{Method: "GET", Route: "/api/posts/{id}", Status: 200, Took: took})
 	}
@@ -120,7 +120,7 @@ waypost_http_requests_total{method="GET",route="/api/posts/{id}",status="5xx"} 0
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "waypost_http_requests_total", "waypost_http_requests_in_flight"); err != nil {
 		t.Error(err)
 	}
-	end()
+	r.End()
 	text := scrapeOf(t, registry)
 	for _, line := range []string{
 		`waypost_http_request_seconds_bucket{method="GET",route="/api/posts/{id}",le="0.001"} 1`,

@@ -27,7 +27,7 @@ func Payment() Registration {
 		Extractor: BodyFields{Type: "type", ID: "id"},
 		About: About{
 			Summary:     "A payment event",
-			Description: "The body's `id` is the event's own id; repetitions are recognised by it.",
+			Description: "The body's `id` is the event's own id; repetitions are recognized by it.",
 			EventType:   "payment.succeeded", ExternalID: "evt_1",
 			Body: paymentDelivery{ID: "evt_1", Type: "payment.succeeded", Data: map[string]any{"amount": 1900, "currency": "EUR"}},
 		},
@@ -38,7 +38,7 @@ func Payment() Registration {
 // receiver itself takes any JSON.
 type paymentDelivery struct {
 	_    struct{}       `json:"-" additionalProperties:"true"`
-	ID   string         `json:"id,omitempty" maxLength:"255" doc:"The event's id. Without an id, repetitions are not recognised." example:"evt_1"`
+	ID   string         `json:"id,omitempty" maxLength:"255" doc:"The event's id. Without an id, repetitions are not recognized." example:"evt_1"`
 	Type string         `json:"type,omitempty" maxLength:"100" doc:"The event's type." example:"payment.succeeded"`
 	Data map[string]any `json:"data,omitempty" doc:"The object that the event is about." example:"{\"amount\":1900,\"currency\":\"EUR\"}"`
 }

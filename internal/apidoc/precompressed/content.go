@@ -9,8 +9,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,14 +42,29 @@ type Content struct {
 // variant is the resource in one content coding; "" is none.
 type variant struct {
 	etag   string
-	header http.Header // of every answer
+	fields []field // of every answer
 	whole  func() whole
 }
 
 // whole is a 200.
 type whole struct {
-	header http.Header // the variant's, and what a 304 does not have
+	fields []field // the variant's, and what a 304 does not have
 	body   []byte
+}
+
+// field is one of a header. Lists of them are passed through in less time than maps.
+type field struct {
+	name   string
+	values []string
+}
+
+// fieldsOf lists a header, for all answers to share: an Add makes another slice.
+func fieldsOf(h http.Header) []field {
+	fields := make([]field, 0, len(h))
+	for name, values := range h {
+		fields = append(fields, field{name, slices.Clip(values)})
+	}
+	return fields
 }
 
 // New serves body with the given header fields. It is compressed once, when the
@@ -99,16 +114,17 @@ func (c *Content) add(coding string, body func() []byte) {
 	if coding != "" {
 		etag += "-" + coding
 	}
-	v := &variant{etag: `"` + etag + `"`, header: c.header.Clone()}
-	v.header.Set("ETag", v.etag)
-	v.header.Set("Vary", coded)
+	always := c.header.Clone()
+	always.Set("ETag", `"`+etag+`"`)
+	always.Set("Vary", coded)
+	v := &variant{etag: always.Get("ETag"), fields: fieldsOf(always)}
 	v.whole = sync.OnceValue(func() whole {
-		b, h := body(), v.header.Clone()
+		b, h := body(), always.Clone()
 		h.Set("Content-Length", strconv.Itoa(len(b)))
 		if coding != "" {
 			h.Set("Content-Encoding", coding)
 		}
-		return whole{h, b}
+		return whole{fieldsOf(h), b}
 	})
 	c.variants[coding] = v
 }
@@ -155,11 +171,12 @@ func varyOnCoding(h http.Header) {
 	h.Add("Vary", coded)
 }
 
-// put adds fields to h. The slices are shared: whoever adds to one of these fields makes
-// another.
-func put(h, fields http.Header) {
+// put adds fields to h.
+func put(h http.Header, fields []field) {
 	varied := h["Vary"]
-	maps.Copy(h, fields)
+	for _, f := range fields {
+		h[f.name] = f.values
+	}
 	if varied != nil {
 		h["Vary"] = varied
 		varyOnCoding(h)
@@ -172,12 +189,12 @@ func (c *Content) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := c.variants[c.negotiate(r.Header.Values(coded))]
 	h := w.Header()
 	if matches(r.Header.Values("If-None-Match"), v.etag) {
-		put(h, v.header)
+		put(h, v.fields)
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	whole := v.whole()
-	put(h, whole.header)
+	put(h, whole.fields)
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(whole.body) // the client is gone: nobody to tell
