@@ -119,9 +119,9 @@ where l.site_id = @site_id and l.open_day < coalesce(
     (select min(d.day) from site_days d where d.site_id = @site_id and d.state <> 'sealed'), 'infinity'::date);
 
 -- name: FindLabelOrder :many
--- FindLabelOrder returns the order of an open day's labels, if there is one.
+-- FindLabelOrder returns a part of the order of an open day's labels, if there is one.
 select counts from rollup_counts
-where site_id = @site_id and dimension = @dimension and part = -1 and level = 0 and first_day = @day;
+where site_id = @site_id and dimension = @dimension and part = @part and level = 0 and first_day = @day;
 
 -- name: LockSiteDay :one
 -- LockSiteDay waits for all who write into the day.

@@ -137,12 +137,24 @@ func (q *Queries) FindDayExtent(ctx context.Context, db DBTX, siteID uuid.UUID, 
 
 const findLabelOrder = `-- name: FindLabelOrder :many
 select counts from rollup_counts
-where site_id = $1 and dimension = $2 and part = -1 and level = 0 and first_day = $3
+where site_id = $1 and dimension = $2 and part = $3 and level = 0 and first_day = $4
 `
 
-// FindLabelOrder returns the order of an open day's labels, if there is one.
-func (q *Queries) FindLabelOrder(ctx context.Context, db DBTX, siteID uuid.UUID, dimension string, day time.Time) ([][]byte, error) {
-	rows, err := db.Query(ctx, findLabelOrder, siteID, dimension, day)
+type FindLabelOrderParams struct {
+	SiteID    uuid.UUID
+	Dimension string
+	Part      int64
+	Day       time.Time
+}
+
+// FindLabelOrder returns a part of the order of an open day's labels, if there is one.
+func (q *Queries) FindLabelOrder(ctx context.Context, db DBTX, arg FindLabelOrderParams) ([][]byte, error) {
+	rows, err := db.Query(ctx, findLabelOrder,
+		arg.SiteID,
+		arg.Dimension,
+		arg.Part,
+		arg.Day,
+	)
 	if err != nil {
 		return nil, err
 	}

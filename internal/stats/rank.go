@@ -35,6 +35,86 @@ func (r *ranking) compare(a, b labelCount) int {
 	}
 }
 
+// leading is the number by which compare orders first.
+func (r *ranking) leading(c labelCount) int64 {
+	if r.dimension == byEvent || r.dimension == byProp || r.dimension == ByPage {
+		return c.pageviews
+	}
+	return c.visitors
+}
+
+// split returns those of counts that precede the n-th by numbers alone, and those that tie
+// with it, both in counts' order. counts has at least n besides (other), which is in
+// neither; there is room for one more among the first.
+func (r *ranking) split(counts []labelCount, n int) (before, ties []labelCount) {
+	before = make([]labelCount, 0, n+1)
+	// Nearly all labels of a long list have small numbers, so that few are left to select from
+	// where those with the same leading number are counted first.
+	var with [256]int
+	class := func(c labelCount) int { return int(min(max(r.leading(c), 0), int64(len(with)-1))) }
+	for _, c := range counts {
+		if c.label != otherID {
+			with[class(c)]++
+		}
+	}
+	at := len(with) - 1
+	for ; n > with[at] && at > 0; at-- {
+		n -= with[at]
+	}
+	among := make([]labelCount, 0, with[at])
+	for _, c := range counts {
+		if c.label != otherID && class(c) == at {
+			among = append(among, c)
+		}
+	}
+	last := nthOf(among, n, r.compare)
+	ties = among[:0]
+	for _, c := range counts {
+		if c.label == otherID {
+			continue
+		}
+		switch order := r.compare(c, last); {
+		case order < 0:
+			before = append(before, c)
+		case order == 0:
+			ties = append(ties, c)
+		}
+	}
+	return before, ties
+}
+
+// nthOf reorders of, which has at least n, and returns the n-th: Hoare's selection with
+// Dijkstra's three-way partition, which reads each several times at most, where a sort
+// reads it for each doubling.
+func nthOf(of []labelCount, n int, compare func(a, b labelCount) int) labelCount {
+	low, high := 0, len(of)
+	for {
+		pivot := of[low+(high-low)/2]
+		less, more := low, high
+		for i := low; i < more; {
+			switch c := compare(of[i], pivot); {
+			case c < 0:
+				of[i], of[less] = of[less], of[i]
+				less++
+				i++
+			case c > 0:
+				more--
+				of[i], of[more] = of[more], of[i]
+			default:
+				i++
+			}
+		}
+		switch {
+		case n <= less:
+			high = less
+		case n > more:
+			low = more
+		default:
+			return pivot
+		}
+	}
+}
+
 func (r *ranking) add(c labelCount) {
 	if c.visitors == 0 && c.pageviews == 0 {
 		return

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -143,7 +144,7 @@ func (r *rollupReader) Props(ctx context.Context, spans []calendar.Span, name st
 // returned apart, to be read from events: who has a label beyond the cap changes with
 // every event.
 func (r *rollupReader) tallies(ctx context.Context, spans []calendar.Span, dimensions []Dimension, part int64, limit int) (map[Dimension]*tally, map[Dimension][]calendar.Span, error) {
-	sums, ofOpen := make(map[Dimension]*tally, len(dimensions)), make(map[openList][]labelCount)
+	sums, ofOpen := make(map[Dimension]*tally, len(dimensions)), make(map[openList][]byte)
 	for _, d := range dimensions {
 		sums[d] = &tally{}
 	}
@@ -151,6 +152,7 @@ func (r *rollupReader) tallies(ctx context.Context, spans []calendar.Span, dimen
 		return nil, nil, err
 	}
 	crowded := make(map[Dimension][]calendar.Span)
+	var stored []labelCount // of one list after another
 	for _, s := range spans {
 		day := r.days[s.Day]
 		if day.open == nil {
@@ -160,23 +162,26 @@ func (r *rollupReader) tallies(ctx context.Context, spans []calendar.Span, dimen
 			return nil, nil, err
 		}
 		for _, d := range dimensions {
-			counts := addCounts(ofOpen[openList{day: s.Day, dimension: d}], day.open.counts[countKey{dimension: d, part: part}])
+			var err error
+			if stored, err = unpackInto(stored, ofOpen[openList{day: s.Day, dimension: d}]); err != nil {
+				return nil, nil, err
+			}
+			counts := addCounts(stored, day.open.counts[countKey{dimension: d, part: part}])
 			if d == byProp && len(counts) > min(r.caps.Keys, r.caps.Values) {
-				var err error
 				if counts, err = r.labels.capProps(ctx, counts, r.caps); err != nil {
 					return nil, nil, err
 				}
 			}
 			if labelCap := r.capOf(d); hasCap(d) && beyondCap(counts, labelCap) {
-				first, known, err := r.keepFirst(ctx, s.Day, d, ofOpen[openList{day: s.Day, dimension: d}], counts)
-				if err != nil {
-					return nil, nil, err
-				}
-				if !known || limit > labelCap {
+				if limit > labelCap {
 					crowded[d] = append(crowded[d], s)
 					continue
 				}
-				counts = first
+				if counts, err = r.keepFirst(ctx, s.Day, d, counts); err != nil {
+					return nil, nil, err
+				}
+				sums[d].addList(counts)
+				continue
 			}
 			for _, c := range counts {
 				sums[d].add(c)
@@ -194,7 +199,7 @@ type openList struct {
 
 // readCounts adds the counts of spans' sealed days to sums and keeps those of
 // open days apart.
-func (r *rollupReader) readCounts(ctx context.Context, spans []calendar.Span, part int64, sums map[Dimension]*tally, ofOpen map[openList][]labelCount) error {
+func (r *rollupReader) readCounts(ctx context.Context, spans []calendar.Span, part int64, sums map[Dimension]*tally, ofOpen map[openList][]byte) error {
 	blocks, err := r.blocks(ctx, spans)
 	if err != nil {
 		return err
@@ -224,9 +229,8 @@ join rollup_counts c on c.site_id = $1 and c.dimension = d.dimension and c.part 
 	var packed pgtype.DriverBytes
 	_, err = pgx.ForEachRow(rows, []any{&dimension, &level, &first, &packed}, func() error {
 		if day := first.UTC(); level == 0 && r.days[day].open != nil {
-			counts, err := unpackCounts(packed)
-			ofOpen[openList{day: day, dimension: dimension}] = counts
-			return err
+			ofOpen[openList{day: day, dimension: dimension}] = bytes.Clone(packed)
+			return nil
 		}
 		return sums[dimension].addPacked(packed)
 	})
@@ -243,10 +247,7 @@ func (r eventReader) capOf(d Dimension) int {
 
 func beyondCap(counts []labelCount, labelCap int) bool {
 	n := len(counts)
-	if slices.ContainsFunc(counts, func(c labelCount) bool { return c.label == otherID }) {
-		n--
-	}
-	return n > labelCap
+	return n > labelCap+1 || n == labelCap+1 && !slices.ContainsFunc(counts, func(c labelCount) bool { return c.label == otherID })
 }
 
 // resolve gives the labels of an open day's stale visitors their ids.

@@ -35,10 +35,19 @@ func packCounts(counts []labelCount) ([]byte, error) {
 }
 
 // unpackCounts reads what packCounts wrote.
-func unpackCounts(b []byte) ([]labelCount, error) {
-	counts := make([]labelCount, 0, len(b)/4+1)
-	err := eachPacked(b, func(c labelCount) { counts = append(counts, c) })
-	return counts, err
+func unpackCounts(b []byte) ([]labelCount, error) { return unpackInto([]labelCount{}, b) }
+
+// unpackInto is unpackCounts that writes over into, where that is long enough.
+func unpackInto(into []labelCount, b []byte) ([]labelCount, error) {
+	varints := 0
+	for _, c := range b {
+		if c < 0x80 {
+			varints++
+		}
+	}
+	into = slices.Grow(into[:0], varints/3)
+	err := eachPacked(b, func(c labelCount) { into = append(into, c) })
+	return into, err
 }
 
 // eachPacked calls f for what packCounts wrote, in order.

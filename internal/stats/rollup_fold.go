@@ -191,15 +191,23 @@ func (w *dayWriter) stored(ctx context.Context) (portion, error) {
 		return portion{}, err
 	}
 	for _, row := range rows {
+		d := Dimension(row.Dimension)
+		order := p.orders[d]
 		if row.Part == orderPart {
-			p.orders[Dimension(row.Dimension)] = row.Counts
+			order.texts = row.Counts
+			p.orders[d] = order
 			continue
 		}
 		counts, err := unpackCounts(row.Counts)
 		if err != nil {
 			return portion{}, err
 		}
-		p.counts[countKey{dimension: Dimension(row.Dimension), part: row.Part}] = counts
+		if row.Part == placesPart {
+			order.places = len(counts) - 1
+			p.orders[d] = order
+			continue
+		}
+		p.counts[countKey{dimension: d, part: row.Part}] = counts
 	}
 	hours, err := w.queries.ListRollupHours(ctx, w.tx, w.siteID, w.day.Date, w.day.Date)
 	if err != nil {

@@ -2,21 +2,24 @@ package stats
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"slices"
-	"time"
 
 	"github.com/waypost/waypost/db/dbsqlc"
 )
 
 // Which labels of a crowded open day are beyond the cap depends on the order of their
 // texts, where they have equal numbers. Texts of a hundred thousand labels are not looked
-// up for that: folding keeps them in that order, packed, beside the counts.
-
-// orderPart is the part of such rows in rollup_counts.
-const orderPart = -1
+// up for that: folding keeps them in that order, packed, beside the counts. Answers, which
+// would have to read all of these texts, find each label's place in it beside that.
+const (
+	// orderPart is the part of rollup_counts with the order, a labelOrder.
+	orderPart = -1
+	// placesPart is that with the places, packed as counts are, of which they take the
+	// visitors' place: versions that know nothing of them read over them.
+	placesPart = -2
+)
 
 // labelOrder is labels in the order of their texts, packed: of each the length that its
 // text shares with the one before, the rest of the text with its length, and the id.
@@ -99,32 +102,54 @@ func (d *dictionary) byText(ctx context.Context, ids []int64) ([]textID, error) 
 	return out, nil
 }
 
+// placesIn are the places of the labels of an order, from 1 on, in the order of their ids;
+// (other) has the one behind the last.
+func placesIn(order []byte) []labelCount {
+	places, last := tally{}, int64(0)
+	for o := (labelOrder{b: order}); o.next(); {
+		last++
+		places.add(labelCount{label: o.id, visitors: last})
+	}
+	places.add(labelCount{label: otherID, visitors: last + 1})
+	out := make([]labelCount, 0, last+1)
+	places.each(func(c labelCount) { out = append(out, c) })
+	return out
+}
+
+// storedOrder is what an open day has of one dimension's order.
+type storedOrder struct {
+	texts  []byte // a labelOrder
+	places int    // how many labels have one
+}
+
 // orderLabels writes the orders of the dimensions that have more labels than the cap.
-func (w *dayWriter) orderLabels(ctx context.Context, counts map[countKey][]labelCount, orders map[Dimension][]byte, labels *dictionary) error {
+func (w *dayWriter) orderLabels(ctx context.Context, counts map[countKey][]labelCount, orders map[Dimension]storedOrder, labels *dictionary) error {
 	p := dbsqlc.SaveRollupCountsParams{SiteID: w.siteID, FirstDay: w.day.Date}
 	for key, of := range counts {
 		if !hasCap(key.dimension) || !beyondCap(of, w.events().capOf(key.dimension)) {
 			continue
 		}
-		there := tally{}
-		for o := (labelOrder{b: orders[key.dimension]}); o.next(); {
-			there.add(labelCount{label: o.id, visitors: 1})
+		add := func(part int64, counts []byte) {
+			p.Dimensions, p.Parts, p.Counts = append(p.Dimensions, string(key.dimension)), append(p.Parts, part), append(p.Counts, counts)
 		}
-		var missing []int64
-		for _, c := range of {
-			if c.label != otherID && *there.at(c.label) == (Traffic{}) {
-				missing = append(missing, c.label)
+		order := orders[key.dimension].texts
+		places := placesIn(order)
+		if missing := lacking(places, of); len(missing) > 0 {
+			more, err := labels.byText(ctx, missing)
+			if err != nil {
+				return err
 			}
-		}
-		if len(missing) == 0 {
+			order = labelOrder{b: order}.merged(more)
+			places = placesIn(order)
+			add(orderPart, order)
+		} else if orders[key.dimension].places == len(places)-1 {
 			continue
 		}
-		more, err := labels.byText(ctx, missing)
+		packed, err := packCounts(places)
 		if err != nil {
 			return err
 		}
-		p.Dimensions, p.Parts = append(p.Dimensions, string(key.dimension)), append(p.Parts, orderPart)
-		p.Counts = append(p.Counts, labelOrder{b: orders[key.dimension]}.merged(more))
+		add(placesPart, packed)
 	}
 	if len(p.Parts) == 0 {
 		return nil
@@ -132,104 +157,17 @@ func (w *dayWriter) orderLabels(ctx context.Context, counts map[countKey][]label
 	return w.queries.SaveRollupCounts(ctx, w.tx, p)
 }
 
-// keepFirst returns the first labels of an open day with more than the cap, and the others
-// as (other), whose visitors aren't counted; false when it doesn't know them. stored are
-// the counts that were folded, of which the order is kept.
-func (r *rollupReader) keepFirst(ctx context.Context, day time.Time, d Dimension, stored, counts []labelCount) ([]labelCount, bool, error) {
-	rows, err := r.queries.FindLabelOrder(ctx, r.tx, r.siteID, string(d), day)
-	if err != nil || len(rows) == 0 {
-		return nil, false, err
-	}
-	more, err := r.labels.byText(ctx, notStored(stored, counts))
-	if err != nil {
-		return nil, false, err
-	}
-	rank := newRanking(d, 0)
-	labels := slices.DeleteFunc(slices.Clone(counts), func(c labelCount) bool { return c.label == otherID })
-	labelCap := r.capOf(d)
-	kept, ties := partition(labels, labelCap, rank.compare)
-	tied := tally{}
-	for _, c := range ties {
-		tied.add(c)
-	}
-	take := func(id int64) {
-		if c := tied.of(id); len(kept) < labelCap && c != (Traffic{}) {
-			kept = append(kept, labelCount{label: id, visitors: c.Visitors, pageviews: c.Pageviews})
-		}
-	}
-	o := labelOrder{b: rows[0]}
-	for len(kept) < labelCap && o.next() {
-		for len(more) > 0 && bytes.Compare(more[0].text, o.text) < 0 {
-			take(more[0].id)
-			more = more[1:]
-		}
-		take(o.id)
-	}
-	for _, m := range more {
-		take(m.id)
-	}
-	if len(kept) < labelCap {
-		return nil, false, nil
-	}
-	return append(kept, restOf(counts, kept)), true, nil
-}
-
-// partition reorders of, which has more than n, and returns those that precede the n-th and
-// those that tie with it, neither in any order: Hoare's selection with Dijkstra's three-way
-// partition, which reads each several times at most, where a sort reads it for each doubling.
-func partition(of []labelCount, n int, compare func(a, b labelCount) int) (before, ties []labelCount) {
-	low, high := 0, len(of)
-	for {
-		pivot := of[low+(high-low)/2]
-		less, more := low, high
-		for i := low; i < more; {
-			switch c := compare(of[i], pivot); {
-			case c < 0:
-				of[i], of[less] = of[less], of[i]
-				less++
-				i++
-			case c > 0:
-				more--
-				of[i], of[more] = of[more], of[i]
-			default:
-				i++
-			}
-		}
-		switch {
-		case n <= less:
-			high = less
-		case n > more:
-			low = more
-		default:
-			return of[:less:less], of[less:more]
-		}
-	}
-}
-
-// notStored returns the labels of counts that stored hasn't, those of visitors who are yet
-// to be folded. Both are in the order of their labels.
-func notStored(stored, counts []labelCount) []int64 {
-	var fresh []int64
+// lacking returns the labels of counts that have no place. Both are in the order of their
+// labels.
+func lacking(places, counts []labelCount) []int64 {
+	var out []int64
 	for _, c := range counts {
-		for len(stored) > 0 && stored[0].label < c.label {
-			stored = stored[1:]
+		for len(places) > 0 && places[0].label < c.label {
+			places = places[1:]
 		}
-		if len(stored) == 0 || stored[0].label != c.label {
-			fresh = append(fresh, c.label)
+		if len(places) == 0 || places[0].label != c.label {
+			out = append(out, c.label)
 		}
 	}
-	return fresh
-}
-
-// restOf is what of counts isn't in kept, as (other); its visitors aren't counted.
-func restOf(counts, kept []labelCount) labelCount {
-	rest := labelCount{label: otherID}
-	for _, c := range counts {
-		rest.pageviews += c.pageviews
-	}
-	for _, c := range kept {
-		rest.pageviews -= c.pageviews
-	}
-	rest.pageviews = cmp.Or(rest.pageviews, 1)
-	return rest
+	return out
 }

@@ -28,11 +28,11 @@ type portion struct {
 	sessions    SessionTotals
 	hours       map[int64]Traffic // by the microsecond of the Unix epoch at which the hour starts
 	counts      map[countKey][]labelCount
-	orders      map[Dimension][]byte // of an open day with many labels: see rollup_order.go
+	orders      map[Dimension]storedOrder // of an open day with many labels: see rollup_order.go
 }
 
 func newPortion() portion {
-	return portion{hours: make(map[int64]Traffic), counts: make(map[countKey][]labelCount), orders: make(map[Dimension][]byte)}
+	return portion{hours: make(map[int64]Traffic), counts: make(map[countKey][]labelCount), orders: make(map[Dimension]storedOrder)}
 }
 
 // add puts q, times sign, to p. The counts are no longer in order.

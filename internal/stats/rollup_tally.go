@@ -10,9 +10,33 @@ const tallyChunk = 256
 type tally struct {
 	chunks  []*[tallyChunk]Traffic
 	unknown map[int64]Traffic // of labels without an id of the dictionary
+	only    []labelCount      // all there is, as it came, until more is added
+}
+
+// addList adds counts, of different labels, which then are t's.
+func (t *tally) addList(counts []labelCount) {
+	if t.chunks == nil && t.unknown == nil && t.only == nil {
+		t.only = counts
+		return
+	}
+	for _, c := range counts {
+		t.add(c)
+	}
+}
+
+// spread makes room for more than one list.
+func (t *tally) spread() {
+	counts := t.only
+	t.only = nil
+	for _, c := range counts {
+		t.add(c)
+	}
 }
 
 func (t *tally) add(c labelCount) {
+	if t.only != nil {
+		t.spread()
+	}
 	if c.label < 0 {
 		if t.unknown == nil {
 			t.unknown = make(map[int64]Traffic)
@@ -29,6 +53,9 @@ func (t *tally) add(c labelCount) {
 // counts, so this is eachPacked without its calls.
 func (t *tally) addPacked(b []byte) error {
 	const limit = 1 << 62
+	if t.only != nil {
+		t.spread()
+	}
 	label := int64(-1)
 	for len(b) > 0 {
 		var numbers [3]uint64 // distance to the label before, visitors, pageviews
@@ -54,14 +81,6 @@ func (t *tally) addPacked(b []byte) error {
 	return nil
 }
 
-// of is what a label has.
-func (t *tally) of(label int64) Traffic {
-	if label < 0 {
-		return t.unknown[label]
-	}
-	return *t.at(label)
-}
-
 // at is where a label of the dictionary is added up.
 func (t *tally) at(label int64) *Traffic {
 	at := int(label / tallyChunk)
@@ -78,6 +97,9 @@ func (t *tally) at(label int64) *Traffic {
 
 // each calls f for every label that has anything.
 func (t *tally) each(f func(labelCount)) {
+	for _, c := range t.only {
+		f(c)
+	}
 	for at, chunk := range t.chunks {
 		if chunk == nil {
 			continue
