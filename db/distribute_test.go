@@ -1,13 +1,17 @@
 package db_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/internal/identity"
 )
 
 func TestOnePostgreSQLIsNotDistributedAndSaysWhatIsMissing(t *testing.T) {
@@ -69,5 +73,44 @@ func TestALayoutSaysWhatIsLeftToShard(t *testing.T) {
 		if of.layout.Pending() != of.pending || !strings.Contains(of.layout.Said(), of.says) {
 			t.Errorf("%+v: pending %v, says %q", of.layout, of.layout.Pending(), of.layout.Said())
 		}
+	}
+}
+
+// Citus refuses with this class what was made for tables that are not sharded.
+func TestALayoutThatChangesIsNoticedWhenAStatementIsRefused(t *testing.T) {
+	t.Parallel()
+	d, urls := dbtest.NewWithURL(t)
+	refused := func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `do $$ begin raise feature_not_supported; end $$`)
+		return err
+	}
+	sharded := func() bool {
+		known := false
+		err := d.InIndexTx(t.Context(), identity.System("test"), func(_ context.Context, tx pgx.Tx) error {
+			known = db.Sharded(tx)
+			return nil
+		})
+		if err != nil || known != d.Sharded() {
+			t.Errorf("a transaction knows %v, the pool %v: %v", known, d.Sharded(), err)
+		}
+		return known
+	}
+	for range 2 {
+		if err := d.InTx(t.Context(), identity.System("test"), refused); err == nil {
+			t.Fatal("the statement was not refused")
+		}
+		if sharded() {
+			t.Error("one PostgreSQL is said to be sharded")
+		}
+	}
+	dbtest.Shard(t, urls)
+	if sharded() {
+		t.Error("an open connection noticed by itself: the test shows nothing")
+	}
+	if err := d.InTx(t.Context(), identity.System("test"), refused); err == nil {
+		t.Fatal("the statement was not refused")
+	}
+	if !sharded() {
+		t.Error("the layout was not noticed")
 	}
 }
