@@ -56,6 +56,7 @@ type DB struct {
 	maxWait  time.Duration
 	pooled   bool
 	callers  *callers
+	layout   *layout
 	logger   *slog.Logger
 	onCommit func() // called after each commit of InTx and Single; nil for nobody
 }
@@ -156,17 +157,17 @@ func prepare(ctx context.Context, o Options) (*DB, error) {
 	cfg.MaxConnLifetime = time.Hour
 	cfg.MaxConnLifetimeJitter = 5 * time.Minute
 	o.settings(cfg.ConnConfig)
+	known := new(layout)
 	// Otherwise each uuid would travel through its text.
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap())
-		noteHistory(ctx, conn)
-		return nil
+		return known.note(ctx, conn, noteHistory(ctx, conn))
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("db: %w", err)
 	}
-	return &DB{pool: pool, maxConns: int(cfg.MaxConns), maxWait: o.MaxWait, pooled: o.Pooled, callers: new(callers), logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))}, nil
+	return &DB{pool: pool, maxConns: int(cfg.MaxConns), maxWait: o.MaxWait, pooled: o.Pooled, callers: new(callers), layout: known, logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))}, nil
 }
 
 // Pool gives the connections to libraries that bring their own transactions. Reads

@@ -50,6 +50,9 @@ type transaction struct {
 	// history is what id belongs to. A server promoted in another's place, or one that
 	// recovered from a crash, may lack the transaction and give its id away again.
 	history string
+	// sharded says that parts of it may be another server's, so that PostgreSQL may call it
+	// aborted here though they are committed there.
+	sharded bool
 	// readOnly says that nothing can come of it.
 	readOnly bool
 	// undecided says that its COMMIT was sent, and that isUndecided.
@@ -78,7 +81,7 @@ func actor(p identity.Principal) []any {
 
 // opened reads what open answers on conn.
 func opened(conn *pgxpool.Conn, answer pgx.Row) (transaction, error) {
-	t := transaction{}
+	t := transaction{sharded: isSharded(conn.Conn())}
 	t.history, _ = conn.Conn().PgConn().CustomData()[historyKey].(string)
 	return t, answer.Scan(&t.id, nil)
 }
@@ -93,11 +96,23 @@ const history = `left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || (selec
 
 // noteHistory remembers which history a new connection writes; no connection outlives a
 // crash. A server that doesn't tell (a standby) can't be asked about transactions later.
-func noteHistory(ctx context.Context, conn *pgx.Conn) {
-	results, err := conn.PgConn().Exec(ctx, "select "+history).ReadAll()
-	if err == nil && len(results) == 1 && len(results[0].Rows) == 1 {
-		conn.PgConn().CustomData()[historyKey] = string(results[0].Rows[0][0])
+// It returns whether the database has Citus, in the same round trip.
+func noteHistory(ctx context.Context, conn *pgx.Conn) bool {
+	if row := ask(ctx, conn, isClustered+", "+history); row != nil {
+		conn.PgConn().CustomData()[historyKey] = string(row[1])
+		return string(row[0]) == "t"
 	}
+	row := ask(ctx, conn, isClustered)
+	return row != nil && string(row[0]) == "t"
+}
+
+// ask returns the row of a list of expressions, nil for an error.
+func ask(ctx context.Context, conn *pgx.Conn, list string) [][]byte {
+	results, err := conn.PgConn().Exec(ctx, "select "+list).ReadAll()
+	if err != nil || len(results) != 1 || len(results[0].Rows) != 1 {
+		return nil
+	}
+	return results[0].Rows[0]
 }
 
 // isUndecided reports whether err, met when a COMMIT was sent, leaves open what became
@@ -130,6 +145,9 @@ func (d *DB) settle(ctx context.Context, t transaction, cause error) error {
 	case committed:
 		return nil
 	case aborted:
+		if t.sharded { // a shard's server commits before this one
+			return ErrUnknownOutcome.Because(&unknownOutcome{cause})
+		}
 		return ErrNotCommitted.Because(cause)
 	default:
 		return ErrUnknownOutcome.Because(&unknownOutcome{cause})

@@ -30,11 +30,17 @@ func (d *DB) InTx(ctx context.Context, p identity.Principal, fn func(ctx context
 // InIndexTx is InTx for a transaction whose statements look rows up by keys that
 // come as arrays: each is planned once per connection, as a loop over an index.
 // PostgreSQL would otherwise plan it anew each time, for more than it costs to run,
-// or keep a plan from when the table was small and scan it when it is large.
+// or keep a plan from when the table was small and scan it when it is large. Where
+// tables are sharded it is InTx: Citus refuses plans that don't know the keys.
 func (d *DB) InIndexTx(ctx context.Context, p identity.Principal, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	const settings = ` || set_config('plan_cache_mode', 'force_generic_plan', true) || set_config('enable_seqscan', 'off', true)
 	|| set_config('enable_hashjoin', 'off', true) || set_config('enable_mergejoin', 'off', true)`
-	return d.inTx(ctx, begin(open+settings, p), fn)
+	return d.inTx(ctx, func(ctx context.Context, conn *pgxpool.Conn) (pgx.Tx, transaction, error) {
+		if isSharded(conn.Conn()) {
+			return begin(open, p)(ctx, conn)
+		}
+		return begin(open+settings, p)(ctx, conn)
+	}, fn)
 }
 
 // InSnapshot runs fn in one REPEATABLE READ, READ ONLY transaction, so that all
@@ -112,6 +118,9 @@ func (d *DB) inTx(ctx context.Context, begin beginning, fn func(ctx context.Cont
 	}
 	if err == nil && !t.readOnly {
 		d.committed()
+	}
+	if isUnsupported(err) {
+		d.noticeLayout(ctx)
 	}
 	return Translate(err)
 }

@@ -41,15 +41,17 @@ returning id;
 -- name: ListPlainImportSecrets :many
 select id, import_secret from sites where import_secret is not null order by id limit @max_rows;
 
+-- name: TakePlainImportSecret :execrows
+update sites set import_secret = null where id = @id and import_secret is not null;
+
 -- name: SealPlainImportSecret :exec
 -- SealPlainImportSecret keeps the one secret that a site had before for the months up to
 -- until, if it ever imported anything.
-with taken as (
-    update sites set import_secret = null where id = @id and import_secret is not null returning id
-)
 insert into site_import_secrets (site_id, month, key_id, box, used_on, until)
-select taken.id, '0001-01-01'::date, @key_id, @box::bytea, @used_on, @until from taken
-where exists (select from imported_lines l where l.site_id = taken.id)
+select l.site_id, '0001-01-01'::date, @key_id, @box::bytea, @used_on, @until
+from imported_lines l
+where l.site_id = @site_id
+limit 1
 on conflict (site_id, month) do nothing;
 
 -- name: ListImportSecretsToSeal :many
@@ -132,7 +134,7 @@ delete from session_heads where site_id = @site_id and day = @day and visitor = 
 
 -- name: MarkSiteDayDirty :exec
 -- MarkSiteDayDirty has a day read from its events until it is sealed anew.
-update site_days set state = 'dirty' where site_id = @site_id and day = @day and state <> 'dirty' and not trimmed;
+update site_days set state = 'dirty', packed = false where site_id = @site_id and day = @day and state <> 'dirty' and not trimmed;
 
 -- name: DeleteImportLines :exec
 -- DeleteImportLines makes lines of an import unknown, of those in a slice of hashes.

@@ -10,7 +10,7 @@ select d.day, d.starts_at, d.ends_at, d.state, d.packed, d.trimmed, r.first_at, 
        coalesce(r.sessions, 0)::bigint as sessions, coalesce(r.bounces, 0)::bigint as bounces,
        coalesce(r.duration_us, 0)::bigint as duration_us,
        (d.state = 'open' and exists (
-           select from session_heads h where h.site_id = d.site_id and h.day = d.day and h.stale
+           select 1 from session_heads h where h.site_id = @site_id and h.day = d.day and h.stale
        ))::boolean as stale
 from site_days d
 left join rollup_days r on r.site_id = d.site_id and r.day = d.day

@@ -620,7 +620,7 @@ func (q *Queries) LockVisitors(ctx context.Context, db DBTX, siteID uuid.UUID, d
 }
 
 const markSiteDayDirty = `-- name: MarkSiteDayDirty :exec
-update site_days set state = 'dirty' where site_id = $1 and day = $2 and state <> 'dirty' and not trimmed
+update site_days set state = 'dirty', packed = false where site_id = $1 and day = $2 and state <> 'dirty' and not trimmed
 `
 
 // MarkSiteDayDirty has a day read from its events until it is sealed anew.
@@ -679,12 +679,11 @@ func (q *Queries) ResealImportSecret(ctx context.Context, db DBTX, arg ResealImp
 }
 
 const sealPlainImportSecret = `-- name: SealPlainImportSecret :exec
-with taken as (
-    update sites set import_secret = null where id = $5 and import_secret is not null returning id
-)
 insert into site_import_secrets (site_id, month, key_id, box, used_on, until)
-select taken.id, '0001-01-01'::date, $1, $2::bytea, $3, $4 from taken
-where exists (select from imported_lines l where l.site_id = taken.id)
+select l.site_id, '0001-01-01'::date, $1, $2::bytea, $3, $4
+from imported_lines l
+where l.site_id = $5
+limit 1
 on conflict (site_id, month) do nothing
 `
 
@@ -693,7 +692,7 @@ type SealPlainImportSecretParams struct {
 	Box    []byte
 	UsedOn time.Time
 	Until  *time.Time
-	ID     uuid.UUID
+	SiteID uuid.UUID
 }
 
 // SealPlainImportSecret keeps the one secret that a site had before for the months up to
@@ -704,9 +703,21 @@ func (q *Queries) SealPlainImportSecret(ctx context.Context, db DBTX, arg SealPl
 		arg.Box,
 		arg.UsedOn,
 		arg.Until,
-		arg.ID,
+		arg.SiteID,
 	)
 	return err
+}
+
+const takePlainImportSecret = `-- name: TakePlainImportSecret :execrows
+update sites set import_secret = null where id = $1 and import_secret is not null
+`
+
+func (q *Queries) TakePlainImportSecret(ctx context.Context, db DBTX, id uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, takePlainImportSecret, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const touchImportSecrets = `-- name: TouchImportSecrets :exec

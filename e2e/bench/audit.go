@@ -213,7 +213,7 @@ func (w *world) auditedHits(ctx context.Context) error {
 	if _, err := w.owner.Exec(ctx, `select ensure_events_month($1)`, time.Now()); err != nil {
 		return err
 	}
-	by := way{"batches of 1,000", batchConns, 0, sendBatches}
+	by := way{"batches of 1,000", batchConns, 1, 0, sendBatches}
 	var ratios []float64
 	for i := range auditRounds {
 		var rates [2]loadedSite                         // without, with

@@ -22,7 +22,9 @@ import (
 
 const (
 	collectConns  = 128 // of browsers
-	batchConns    = 16  // of servers
+	dividedConns  = 64  // of browsers, over one site and over several
+	dividedSites  = 8
+	batchConns    = 16 // of servers
 	batchEvents   = 1000
 	collectRounds = 3
 	collectLeast  = 0.3
@@ -32,6 +34,7 @@ const (
 type way struct {
 	name  string
 	conns int
+	sites int     // that the connections divide among themselves
 	least float64 // of COPY; 0 where nothing is promised
 	send  func(conn net.Conn, s loadedSite, seed uint64, deadline time.Time) (int, error)
 }
@@ -50,7 +53,13 @@ func collectFigure(ctx context.Context, w *world) error {
 	if err := serve(ctx); err != nil {
 		return err
 	}
-	for _, by := range []way{{"batches of 1,000", batchConns, collectLeast, sendBatches}, {"single hits", collectConns, 0, sendHits}} {
+	for _, by := range []way{
+		{"batches of 1,000", batchConns, 1, collectLeast, sendBatches},
+		{"single hits", collectConns, 1, 0, sendHits},
+		{"single hits over 64 connections", dividedConns, 1, 0, sendHits},
+		{"single hits over 64 connections to 8 sites", dividedConns, dividedSites, 0, sendHits},
+		{"batches of 1,000 to 8 sites", batchConns, dividedSites, 0, sendBatches},
+	} {
 		if err := w.compareCollect(ctx, by); err != nil {
 			return err
 		}
@@ -75,12 +84,19 @@ func (w *world) compareCollect(ctx context.Context, by way) error {
 		}
 		used := processorTime().since(before, n).sum()
 		perSecond := float64(n) / w.collect.Seconds()
+		if by.sites > 1 { // no site's rows are all
+			fmt.Printf("   %s, round %d: collected %.0f/s, processor %v each\n", by.name, round+1, perSecond, used)
+			continue
+		}
 		limit, err := w.copyRows(ctx, got)
 		if err != nil {
 			return err
 		}
 		fmt.Printf("   %s, round %d: collected %.0f/s, processor %v each; COPY %.0f/s\n", by.name, round+1, perSecond, used, limit)
 		ratios = append(ratios, perSecond/limit)
+	}
+	if len(ratios) == 0 {
+		return nil
 	}
 	middle := slices.Sorted(slices.Values(ratios))[len(ratios)/2]
 	if by.least == 0 {
@@ -91,17 +107,22 @@ func (w *world) compareCollect(ctx context.Context, by way) error {
 	return nil
 }
 
-// collectRound collects for a site of its own, so that its rows are the round's.
+// collectRound collects for sites of its own, so that their rows are the round's. It
+// returns the first of them with the events of all.
 func (w *world) collectRound(ctx context.Context, by way, d time.Duration) (loadedSite, error) {
-	s, err := w.newSite(ctx, by.name)
-	if err != nil {
-		return s, err
+	sites := make([]loadedSite, by.sites)
+	for i := range sites {
+		var err error
+		if sites[i], err = w.newSite(ctx, by.name); err != nil {
+			return loadedSite{}, err
+		}
+		if _, sites[i].Key, err = w.sites.CreateKey(ctx, sites[i].ID, "server", site.ScopeIngest); err != nil {
+			return loadedSite{}, err
+		}
 	}
-	if _, s.Key, err = w.sites.CreateKey(ctx, s.ID, "server", site.ScopeIngest); err != nil {
-		return s, err
-	}
-	s.Events, err = w.collectFor(ctx, by, s, d)
-	return s, err
+	var err error
+	sites[0].Events, err = w.collectFor(ctx, by, sites, d)
+	return sites[0], err
 }
 
 var collectAgents = []string{
@@ -113,7 +134,7 @@ var collectAgents = []string{
 // collectFor sends events over open connections, each its next request when the
 // last was answered, and returns how many were counted. Requests are made ahead,
 // and answers read only as far as needed, so that the server has the processors.
-func (w *world) collectFor(ctx context.Context, by way, s loadedSite, d time.Duration) (int, error) {
+func (w *world) collectFor(ctx context.Context, by way, sites []loadedSite, d time.Duration) (int, error) {
 	var counted atomic.Int64
 	senders, ctx := errgroup.WithContext(ctx)
 	deadline := time.Now().Add(d)
@@ -123,7 +144,7 @@ func (w *world) collectFor(ctx context.Context, by way, s loadedSite, d time.Dur
 			if err != nil {
 				return err
 			}
-			n, err := by.send(conn, s, uint64(i), deadline)
+			n, err := by.send(conn, sites[i%len(sites)], uint64(i), deadline)
 			counted.Add(int64(n))
 			return errors.Join(err, conn.Close())
 		})

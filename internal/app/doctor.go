@@ -150,8 +150,21 @@ func (e *examination) database(ctx context.Context) {
 	if !e.migrations(ctx, d) {
 		return
 	}
+	e.layout(ctx, d)
 	e.secretKey(ctx, conn)
 	e.rights(ctx, d)
+}
+
+// layout says whether the statistics are sharded.
+func (e *examination) layout(ctx context.Context, d *Database) {
+	switch l, err := db.LayoutOf(ctx, d.OwnerURL); {
+	case err != nil:
+		e.add("layout", Wrong, err.Error(), "")
+	case l.Pending():
+		e.add("layout", Look, l.Said(), "waypost migrate distribute")
+	default:
+		e.add("layout", Fine, l.Said(), "")
+	}
 }
 
 // oldestServer is the oldest PostgreSQL that the migrations work on.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -38,14 +39,18 @@ type Options[T any] struct {
 	MaxBatch int
 	// MaxQueued is the number of items that may wait for a flusher; default 1024.
 	MaxQueued int
+	// Key tells apart what may not share a batch, by a comparable value; items of which it
+	// returns nil share theirs. What has waited longest goes first, with others of its key.
+	// Without Key all items share.
+	Key func(T) any
 	// Size gives an item's memory in bytes; nil leaves the two limits below off.
 	Size func(T) int
 	// MaxBatchBytes and MaxQueuedBytes bound the sums of Size; defaults 8 MiB and
 	// 64 MiB. An item above a limit goes alone.
 	MaxBatchBytes, MaxQueuedBytes int
-	// Gap is the least time between the starts of two batches, unless GapBatch items
-	// wait: so that under load more of them share a transaction, which leaves more of
-	// the processors to others. Who comes after a pause waits for nobody. 0 leaves it
+	// Gap is the least time between the starts of two batches of a key, unless GapBatch
+	// items wait, of whatever keys: so that under load more of them share a transaction,
+	// which leaves more of the processors to others. Who comes after a pause waits for nobody. 0 leaves it
 	// off.
 	Gap time.Duration
 	// GapBatch is the number of items that end a gap; default 16.
@@ -100,11 +105,13 @@ type Group[T, R any] struct {
 	queue   []*entry[T, R]
 	bytes   int // sum of the queued entries' sizes
 	closed  bool
-	next    time.Time // when the next batch may start
+	next    time.Time         // when the next batch without a key may start
+	keyed   map[any]time.Time // when a key's next batch may start
 }
 
 type entry[T, R any] struct {
 	item   T
+	key    any
 	size   int
 	at     time.Time       // when it began to wait
 	span   trace.Span      // of the caller
@@ -118,7 +125,7 @@ type outcome[R any] struct {
 
 // New starts a group. Close ends it.
 func New[T, R any](o Options[T], flush Flush[T, R]) *Group[T, R] {
-	g := &Group[T, R]{o: o.withDefaults(), flush: flush}
+	g := &Group[T, R]{o: o.withDefaults(), flush: flush, keyed: make(map[any]time.Time)}
 	g.arrived = sync.NewCond(&g.mu)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	for range g.o.Flushers {
@@ -136,7 +143,7 @@ func (g *Group[T, R]) Submit(ctx context.Context, item T) (R, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	e := &entry[T, R]{item: item, size: g.o.Size(item), at: g.o.Now(), span: trace.SpanFromContext(ctx), result: make(chan outcome[R], 1)}
+	e := &entry[T, R]{item: item, key: g.keyOf(item), size: g.o.Size(item), at: g.o.Now(), span: trace.SpanFromContext(ctx), result: make(chan outcome[R], 1)}
 	if err := g.enqueue(e); err != nil {
 		return none, err
 	}
@@ -147,6 +154,13 @@ func (g *Group[T, R]) Submit(ctx context.Context, item T) (R, error) {
 		g.withdraw(e)
 		return none, ctx.Err()
 	}
+}
+
+func (g *Group[T, R]) keyOf(item T) any {
+	if g.o.Key == nil {
+		return nil
+	}
+	return g.o.Key(item)
 }
 
 // Close refuses new items, waits until the waiting ones are committed and the
@@ -233,18 +247,77 @@ func (g *Group[T, R]) take() []*entry[T, R] {
 		for len(g.queue) == 0 && !g.closed {
 			g.arrived.Wait()
 		}
-		wait := g.next.Sub(g.o.Now())
+		first, wait := g.ready(g.o.Now())
 		if wait <= 0 || g.closed || len(g.queue) >= g.o.GapBatch {
-			break
+			return g.cut(first)
 		}
 		// Meanwhile the other flushers may take what waits.
 		g.mu.Unlock()
 		time.Sleep(wait)
 		g.mu.Lock()
 	}
-	if g.o.Gap > 0 {
-		g.next = g.o.Now().Add(g.o.Gap)
+}
+
+// ready returns the place of the oldest entry whose gap is over, or that of the oldest
+// entry and how long none is.
+func (g *Group[T, R]) ready(now time.Time) (int, time.Duration) {
+	if len(g.queue) == 0 || g.queue[0].key == nil && len(g.keyed) == 0 {
+		return 0, g.next.Sub(now)
 	}
+	least := g.o.Gap
+	for i, e := range g.queue[:min(len(g.queue), g.o.GapBatch)] {
+		wait := g.nextOf(e.key).Sub(now)
+		if wait <= 0 {
+			return i, 0
+		}
+		least = min(least, wait)
+	}
+	return 0, least
+}
+
+func (g *Group[T, R]) nextOf(key any) time.Time {
+	if key == nil {
+		return g.next
+	}
+	return g.keyed[key]
+}
+
+// cut takes the entry at first out of the queue, and those behind it that have its key, as
+// far as they make one batch.
+func (g *Group[T, R]) cut(first int) []*entry[T, R] {
+	if first == len(g.queue) {
+		return nil
+	}
+	key := g.queue[first].key
+	g.beginGap(key)
+	if g.o.Key == nil {
+		return g.cutAhead()
+	}
+	var batch []*entry[T, R]
+	bytes, kept := 0, first
+	for i, e := range g.queue[first:] {
+		if e.key != key {
+			g.queue[kept] = e
+			kept++
+			continue
+		}
+		if len(batch) == g.o.MaxBatch || len(batch) > 0 && bytes+e.size > g.o.MaxBatchBytes {
+			kept += copy(g.queue[kept:], g.queue[first+i:])
+			break
+		}
+		batch, bytes = append(batch, e), bytes+e.size
+	}
+	clear(g.queue[kept:])
+	g.queue = g.queue[:kept]
+	g.bytes -= bytes
+	if key != nil && len(g.queue) > 0 {
+		g.arrived.Signal() // what has another key needn't wait for this batch
+	}
+	return batch
+}
+
+// cutAhead takes the oldest entries, as far as they make one batch.
+func (g *Group[T, R]) cutAhead() []*entry[T, R] {
 	n, bytes := 0, 0
 	for n < min(len(g.queue), g.o.MaxBatch) && (n == 0 || bytes+g.queue[n].size <= g.o.MaxBatchBytes) {
 		bytes += g.queue[n].size
@@ -254,6 +327,25 @@ func (g *Group[T, R]) take() []*entry[T, R] {
 	g.queue = slices.Delete(g.queue, 0, n)
 	g.bytes -= bytes
 	return batch
+}
+
+// manyGaps is how many gaps are remembered before those that are over are forgotten.
+const manyGaps = 64
+
+// beginGap notes when the next batch of key may start.
+func (g *Group[T, R]) beginGap(key any) {
+	if g.o.Gap <= 0 {
+		return
+	}
+	now := g.o.Now()
+	if key == nil {
+		g.next = now.Add(g.o.Gap)
+		return
+	}
+	if len(g.keyed) >= manyGaps {
+		maps.DeleteFunc(g.keyed, func(_ any, at time.Time) bool { return !at.After(now) })
+	}
+	g.keyed[key] = now.Add(g.o.Gap)
 }
 
 // commit flushes batch and answers its callers, halving it where one item may

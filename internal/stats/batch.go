@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/fault"
-	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats/calendar"
 	"github.com/waypost/waypost/internal/stats/client"
@@ -160,7 +160,8 @@ func reportedSize(b reportedBatch) int {
 
 // flushBatches is one shared transaction; it returns how many events of each
 // batch were new. Sites, digests, visitors and drops are locked in this order
-// and each in key order, so that no two transactions wait for each other.
+// and each in key order, so that no two transactions wait for each other. Where tables are
+// sharded, the batches are of one site, whose days come first.
 func (i *Ingester) flushBatches(ctx context.Context, batches []reportedBatch) ([]int, error) {
 	fresh := make([]int, len(batches))
 	bySite := make(map[uuid.UUID][]int)
@@ -172,12 +173,12 @@ func (i *Ingester) flushBatches(ctx context.Context, batches []reportedBatch) ([
 		}
 	}
 	sites := slices.SortedFunc(maps.Keys(bySite), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	err := i.o.DB.InIndexTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
+	err := i.store(ctx, func(ctx context.Context, tx pgx.Tx) (session.Receipt, error) {
 		var events []session.Event
 		for _, id := range sites {
-			claimed, err := i.claim(ctx, tx, id, digestsOf(batches, bySite[id]))
+			claimed, err := i.claim(ctx, tx, id, batches, bySite[id])
 			if err != nil {
-				return err
+				return session.Receipt{}, err
 			}
 			for _, n := range bySite[id] {
 				fresh[n] = 0
@@ -190,10 +191,11 @@ func (i *Ingester) flushBatches(ctx context.Context, batches []reportedBatch) ([
 				}
 			}
 		}
-		if err := i.sessions.Write(ctx, tx, events); err != nil {
-			return err
+		receipt, err := i.sessions.Write(ctx, tx, events)
+		if err != nil {
+			return receipt, err
 		}
-		return drop.Add(ctx, tx, i.queries, drops)
+		return receipt, drop.Add(ctx, tx, i.queries, drops)
 	})
 	return fresh, err
 }
@@ -213,10 +215,22 @@ func digestsOf(batches []reportedBatch, of []int) [][]byte {
 	return digests
 }
 
-// claim notes a site's ids and returns those that were new.
-func (i *Ingester) claim(ctx context.Context, tx pgx.Tx, siteID uuid.UUID, digests [][]byte) (map[eventid.Digest]bool, error) {
+// claim notes the ids of a site's batches and returns those that were new.
+func (i *Ingester) claim(ctx context.Context, tx pgx.Tx, siteID uuid.UUID, batches []reportedBatch, of []int) (map[eventid.Digest]bool, error) {
+	digests := digestsOf(batches, of)
 	if len(digests) == 0 {
 		return nil, nil
 	}
-	return eventid.Claim(ctx, tx, i.queries, dbsqlc.ClaimReportedEventsParams{SiteID: siteID, Digests: digests, ClaimedOn: calendar.DateOf(i.o.Now().UTC())})
+	var held time.Time
+	if db.Sharded(tx) { // claims start from a day's row
+		var events []session.Event
+		for _, n := range of {
+			events = append(events, batches[n].events...)
+		}
+		if err := i.sessions.Share(ctx, tx, events); err != nil {
+			return nil, err
+		}
+		held = events[0].Key.Day
+	}
+	return eventid.Claim(ctx, tx, i.queries, dbsqlc.ClaimReportedEventsParams{SiteID: siteID, Digests: digests, ClaimedOn: calendar.DateOf(i.o.Now().UTC())}, held)
 }

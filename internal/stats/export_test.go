@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/queue"
 	"github.com/waypost/waypost/internal/seal"
@@ -57,6 +58,9 @@ func (l *listedJobs) InsertUnique(_ context.Context, _ pgx.Tx, _ string, jobs []
 // as by an event that came late.
 func (r *Rollups) SealAgain(ctx context.Context, siteID uuid.UUID, day time.Time) error {
 	err := r.o.DB.InTx(ctx, identity.System("test"), func(ctx context.Context, tx pgx.Tx) error {
+		if db.Sharded(tx) {
+			return r.queries.MarkShardDaysDirty(ctx, tx, siteID, []time.Time{day})
+		}
 		return r.queries.MarkSiteDaysDirty(ctx, tx, []uuid.UUID{siteID}, []time.Time{day})
 	})
 	if err != nil {

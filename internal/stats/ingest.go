@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -122,11 +123,11 @@ func NewIngester(o IngesterOptions) (*Ingester, error) {
 		o: o, queries: queries, clients: clients, sessions: session.NewStore(queries, o.SessionGap),
 		days: visitor.NewBook(visitor.Options{DB: o.DB, Keys: o.Keys, Logger: o.Logger, Now: o.Now, Random: o.Random}),
 	}
-	i.collect = groupcommit.New(groupcommit.Options[session.Event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, MaxWait: maxQueueWait, Gap: collectGap, Size: eventSize}, i.flush)
+	i.collect = groupcommit.New(groupcommit.Options[session.Event]{MaxBatch: collectBatch, MaxQueued: i.o.MaxQueued, MaxWait: maxQueueWait, Gap: collectGap, Size: eventSize, Key: func(e session.Event) any { return i.shardOf(e.Key.Site) }}, i.flush)
 	// One more flusher than there is by default: a batch is large, and another can be
 	// sent while one waits for the visitors that it shares with a third.
 	i.batches = groupcommit.New(groupcommit.Options[reportedBatch]{
-		Flushers: 3, MaxBatch: batchesTogether, MaxQueued: batchesQueued, MaxWait: maxQueueWait, Size: reportedSize,
+		Flushers: 3, MaxBatch: batchesTogether, MaxQueued: batchesQueued, MaxWait: maxQueueWait, Size: reportedSize, Key: func(b reportedBatch) any { return i.shardOf(b.site) },
 	}, i.flushBatches)
 	if i.metrics, err = newCollected(i.o.Metrics, i.collect.Waiting); err != nil {
 		return nil, err
@@ -223,12 +224,36 @@ func (i *Ingester) CountRefused(siteKey string, reason drop.Reason) {
 	i.refused.Count(siteKey, i.o.Now(), reason)
 }
 
-// flush is one shared transaction of hits of any sites.
+// flush is one shared transaction of hits: of any sites, or of one where tables are sharded.
 func (i *Ingester) flush(ctx context.Context, batch []session.Event) ([]struct{}, error) {
-	err := i.o.DB.InIndexTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
+	err := i.store(ctx, func(ctx context.Context, tx pgx.Tx) (session.Receipt, error) {
 		return i.sessions.Write(ctx, tx, batch)
 	})
 	return make([]struct{}, len(batch)), err
+}
+
+// shardOf is what tells the batches of a site apart where tables are sharded by site; nil
+// on one PostgreSQL, where a transaction takes all sites alike.
+func (i *Ingester) shardOf(siteID uuid.UUID) any {
+	if i.o.DB.Sharded() {
+		return siteID
+	}
+	return nil
+}
+
+// store runs fn in a transaction. Where COMMIT doesn't tell what became of it, the event
+// of fn's receipt does.
+func (i *Ingester) store(ctx context.Context, fn func(context.Context, pgx.Tx) (session.Receipt, error)) error {
+	var receipt session.Receipt
+	err := i.o.DB.InIndexTx(ctx, identity.System("collect"), func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		receipt, err = fn(ctx, tx)
+		return err
+	})
+	if db.IsUnknownOutcome(err) {
+		return i.sessions.Settle(ctx, i.o.DB, receipt, err)
+	}
+	return err
 }
 
 func eventSize(e session.Event) int {

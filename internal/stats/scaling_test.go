@@ -1,13 +1,9 @@
 package stats
 
 import (
-	"os"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
@@ -58,30 +54,5 @@ where k.contype = 'f' and k.confrelid <> 'sites'::regclass and k.confrelid not i
 	if keys := texts(t, d, `select string_agg(a.attname, ',') from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
 where i.indrelid = 'sites'::regclass and i.indisunique group by i.indexrelid`); !slices.Equal(keys, []string{"id"}) {
 		t.Errorf("unique keys of sites: %v", keys)
-	}
-}
-
-func TestTheCommandsForCitusNameEveryTable(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../../docs/scaling.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var named []string
-	for _, m := range regexp.MustCompile(`create_distributed_table\('(\w+)', '(\w+)'(.*)\);`).FindAllStringSubmatch(string(page), -1) {
-		if m[2] != "site_id" {
-			t.Errorf("%s is distributed by %s", m[1], m[2])
-		}
-		if m[1] != "site_days" && !strings.Contains(m[3], "colocate_with => 'site_days'") {
-			t.Errorf("%s is not beside its site's days", m[1])
-		}
-		named = append(named, m[1])
-	}
-	// Tables with triggers, those of the audit log, can't be distributed.
-	tables := texts(t, dbtest.New(t), ofSites+`select relname::text from of_sites where not exists (select from pg_trigger where tgrelid = of_sites.oid and tgname = 'audit_row')`)
-	slices.Sort(named)
-	slices.Sort(tables)
-	if diff := cmp.Diff(tables, named); diff != "" {
-		t.Errorf("docs/scaling.md (-catalogue +page):\n%s", diff)
 	}
 }

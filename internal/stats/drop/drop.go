@@ -2,7 +2,11 @@
 package drop
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,11 +48,16 @@ const (
 	queued = 16384
 )
 
-// NewGroup makes a queue of single drops, of which many are stored in one transaction. Its
-// owner closes it.
+// NewGroup makes a queue of single drops, of which many are stored in one transaction;
+// where tables are sharded by site, those of one. Its owner closes it.
 func NewGroup(d *db.DB, queries *dbsqlc.Queries) *groupcommit.Group[Key, struct{}] {
 	// One flusher: two would only wait for each other's rows.
-	o := groupcommit.Options[Key]{Flushers: 1, MaxBatch: batch, MaxQueued: queued}
+	o := groupcommit.Options[Key]{Flushers: 1, MaxBatch: batch, MaxQueued: queued, Key: func(k Key) any {
+		if d.Sharded() {
+			return k.Site
+		}
+		return nil
+	}}
 	return groupcommit.New(o, func(ctx context.Context, keys []Key) ([]struct{}, error) {
 		counts := make(map[Key]int64)
 		for _, k := range keys {
@@ -66,10 +75,30 @@ func Add(ctx context.Context, tx pgx.Tx, queries *dbsqlc.Queries, counts map[Key
 	if len(counts) == 0 {
 		return nil
 	}
+	if db.Sharded(tx) {
+		return addToShards(ctx, tx, queries, counts)
+	}
 	var p dbsqlc.AddSiteDropsParams
 	for k, n := range counts {
 		p.SiteIds, p.Days = append(p.SiteIds, k.Site), append(p.Days, k.Day)
 		p.Reasons, p.Counts = append(p.Reasons, string(k.Reason)), append(p.Counts, n)
 	}
 	return queries.AddSiteDrops(ctx, tx, p)
+}
+
+// addToShards is Add where tables are sharded. It goes in key order, so that no two
+// transactions wait for each other in a circle.
+func addToShards(ctx context.Context, tx pgx.Tx, queries *dbsqlc.Queries, counts map[Key]int64) error {
+	var p db.Pipeline
+	for _, k := range slices.SortedFunc(maps.Keys(counts), Key.compare) {
+		err := queries.AddShardDrop(ctx, &p, dbsqlc.AddShardDropParams{SiteID: k.Site, Day: k.Day, Reason: string(k.Reason), Count: counts[k]})
+		if err != nil {
+			return err
+		}
+	}
+	return p.Send(ctx, tx)
+}
+
+func (k Key) compare(o Key) int {
+	return cmp.Or(bytes.Compare(k.Site[:], o.Site[:]), k.Day.Compare(o.Day), cmp.Compare(k.Reason, o.Reason))
 }

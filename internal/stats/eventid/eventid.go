@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 )
 
@@ -25,9 +27,18 @@ func Of(id string) Digest {
 	return Digest(sum[:])
 }
 
-// Claim returns those of p.Digests that were new.
-func Claim(ctx context.Context, tx pgx.Tx, queries *dbsqlc.Queries, p dbsqlc.ClaimReportedEventsParams) (map[Digest]bool, error) {
-	rows, err := queries.ClaimReportedEvents(ctx, tx, p)
+// Claim returns those of p.Digests that were new. Where tables are sharded, tx shares the
+// site's day held.
+func Claim(ctx context.Context, tx pgx.Tx, queries *dbsqlc.Queries, p dbsqlc.ClaimReportedEventsParams, held time.Time) (map[Digest]bool, error) {
+	var rows [][]byte
+	var err error
+	if db.Sharded(tx) {
+		rows, err = queries.ClaimShardReportedEvents(ctx, tx, dbsqlc.ClaimShardReportedEventsParams{
+			SiteID: p.SiteID, HeldDay: held, ImportRun: p.ImportRun, ClaimedOn: p.ClaimedOn, Digests: p.Digests,
+		})
+	} else {
+		rows, err = queries.ClaimReportedEvents(ctx, tx, p)
+	}
 	claimed := make(map[Digest]bool, len(rows))
 	for _, r := range rows {
 		claimed[Digest(r)] = true

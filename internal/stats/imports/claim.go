@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waypost/waypost/db"
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/stats/calendar"
 	"github.com/waypost/waypost/internal/stats/eventid"
@@ -36,8 +37,13 @@ func (run *run) claim(ctx context.Context, tx pgx.Tx, keys []lineKey, events []s
 	} else if err != nil {
 		return nil, err
 	}
+	if db.Sharded(tx) { // whose claims start from a day's row
+		if err := run.sessions.Share(ctx, tx, events); err != nil {
+			return nil, err
+		}
+	}
 	fresh := make([]bool, len(keys))
-	if err := run.claimNamed(ctx, tx, keys, fresh); err != nil {
+	if err := run.claimNamed(ctx, tx, keys, events, fresh); err != nil {
 		return nil, err
 	}
 	if err := run.claimHashes(ctx, tx, keys, events, fresh); err != nil {
@@ -53,7 +59,7 @@ func (run *run) claim(ctx context.Context, tx pgx.Tx, keys []lineKey, events []s
 }
 
 // claimNamed marks the lines whose event's id nobody had, of several equal ones the first.
-func (run *run) claimNamed(ctx context.Context, tx pgx.Tx, keys []lineKey, fresh []bool) error {
+func (run *run) claimNamed(ctx context.Context, tx pgx.Tx, keys []lineKey, events []session.Event, fresh []bool) error {
 	p := dbsqlc.ClaimReportedEventsParams{SiteID: run.site.ID, ImportRun: run.number, ClaimedOn: calendar.DateOf(run.o.Now().UTC())}
 	asked := make(map[eventid.Digest]bool)
 	for _, k := range keys {
@@ -65,7 +71,7 @@ func (run *run) claimNamed(ctx context.Context, tx pgx.Tx, keys []lineKey, fresh
 	if len(p.Digests) == 0 {
 		return nil
 	}
-	claimed, err := eventid.Claim(ctx, tx, run.queries, p)
+	claimed, err := eventid.Claim(ctx, tx, run.queries, p, events[0].Key.Day)
 	if err != nil {
 		return err
 	}
@@ -122,13 +128,29 @@ func (run *run) claimHashes(ctx context.Context, tx pgx.Tx, keys []lineKey, even
 		next[hash]++
 		fresh[i] = true
 	}
+	return run.noteLines(ctx, tx, met, added)
+}
+
+// noteLines stores which lines were met again, and which were added.
+func (run *run) noteLines(ctx context.Context, tx pgx.Tx, met dbsqlc.TouchImportedLinesParams, added dbsqlc.InsertImportedLinesParams) error {
+	touch, insert := run.queries.TouchImportedLines, run.queries.InsertImportedLines
+	if db.Sharded(tx) {
+		touch = func(ctx context.Context, tx dbsqlc.DBTX, p dbsqlc.TouchImportedLinesParams) error {
+			return run.queries.TouchShardImportedLines(ctx, tx, dbsqlc.TouchShardImportedLinesParams(p))
+		}
+		insert = func(ctx context.Context, tx dbsqlc.DBTX, p dbsqlc.InsertImportedLinesParams) error {
+			return run.queries.InsertShardImportedLines(ctx, tx, dbsqlc.InsertShardImportedLinesParams{
+				SiteID: p.SiteID, Run: p.Run, Lines: p.Lines, Ordinals: p.Ordinals, Dates: p.Dates,
+			})
+		}
+	}
 	if len(met.Lines) > 0 {
-		if err := queries.TouchImportedLines(ctx, tx, met); err != nil {
+		if err := touch(ctx, tx, met); err != nil {
 			return err
 		}
 	}
 	if len(added.Lines) > 0 {
-		return queries.InsertImportedLines(ctx, tx, added)
+		return insert(ctx, tx, added)
 	}
 	return nil
 }

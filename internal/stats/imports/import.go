@@ -334,7 +334,7 @@ func (run *run) storeVisits(ctx context.Context, b lineBatch) (imported, tooLate
 			return err
 		}
 		imported = len(fresh)
-		if err := run.sessions.Write(ctx, tx, fresh); err != nil {
+		if _, err := run.sessions.Write(ctx, tx, fresh); err != nil {
 			return err
 		}
 		if tooLate > 0 {

@@ -127,8 +127,8 @@ func (u *undo) day(ctx context.Context, d calendar.Day) error {
 			} else if err != nil {
 				return err
 			}
-			rows, err := queries.ShareSiteDays(ctx, tx, []uuid.UUID{u.of.SiteID}, []time.Time{d.Date})
-			if err != nil || len(rows) == 0 || rows[0].Trimmed {
+			there, err := u.shareDay(ctx, tx, d.Date)
+			if err != nil || !there {
 				return err
 			}
 			visitors, err = queries.ListImportedVisitors(ctx, tx, dbsqlc.ListImportedVisitorsParams{
@@ -148,6 +148,17 @@ func (u *undo) day(ctx context.Context, d calendar.Day) error {
 		}
 		u.done.Events += gone
 	}
+}
+
+// shareDay keeps a day from being sealed until tx ends, and returns whether its raw data
+// are there.
+func (u *undo) shareDay(ctx context.Context, tx pgx.Tx, day time.Time) (bool, error) {
+	if db.Sharded(tx) {
+		rows, err := u.queries.ShareShardDays(ctx, tx, u.of.SiteID, []time.Time{day})
+		return len(rows) > 0 && !rows[0].Trimmed, err
+	}
+	rows, err := u.queries.ShareSiteDays(ctx, tx, []uuid.UUID{u.of.SiteID}, []time.Time{day})
+	return len(rows) > 0 && !rows[0].Trimmed, err
 }
 
 // visitors deletes all events and sessions of some visitors of a day, and writes those
@@ -179,7 +190,8 @@ func (u *undo) visitors(ctx context.Context, tx pgx.Tx, d calendar.Day, visitors
 			return 0, err
 		}
 	}
-	return int64(len(rows) - len(rest)), u.sessions.Write(ctx, tx, rest)
+	_, err = u.sessions.Write(ctx, tx, rest)
+	return int64(len(rows) - len(rest)), err
 }
 
 // without returns the events that are not the import's. What a session would have of one

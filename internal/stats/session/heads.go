@@ -16,7 +16,7 @@ import (
 // A row comes with the batch's first instant as former_at, and as former_session
 // with its last session where that is another than the first, which may go on with
 // the visitor's own. sqlc knows no parameter beside "excluded".
-const touchHeads = `insert into session_heads as h (site_id, day, visitor, session_id, last_at, former_session, former_at)
+const touchHeads = intoHeads + `
 select n.site_id, n.day, n.visitor, n.session_id, n.last_at, nullif(n.if_continued, 0), n.first_at
 from (
     select unnest($1::uuid[]) as site_id, unnest($2::date[]) as day, unnest($3::bigint[]) as visitor,
@@ -24,16 +24,24 @@ from (
            unnest($6::bigint[]) as if_continued, unnest($7::timestamptz[]) as first_at
 ) n
 order by n.site_id, n.day, n.visitor
-on conflict (site_id, day, visitor) do update set
+` + onKnownHead + `$8::interval` + moveHead
+
+// The parts of touchHeads that are the same in every layout; between the last two is the
+// longest time between two events of one session.
+const (
+	intoHeads   = `insert into session_heads as h (site_id, day, visitor, session_id, last_at, former_session, former_at)`
+	onKnownHead = `on conflict (site_id, day, visitor) do update set
     session_id = case
         when excluded.former_at < h.last_at then h.session_id
-        when excluded.former_at - h.last_at <= $8::interval then coalesce(excluded.former_session, h.session_id)
+        when excluded.former_at - h.last_at <= `
+	moveHead = ` then coalesce(excluded.former_session, h.session_id)
         else excluded.session_id
     end,
     last_at = greatest(h.last_at, excluded.last_at),
     former_session = h.session_id, former_at = h.last_at,
     edition = h.edition + 1, stale = true
 returning h.site_id, h.day, h.visitor, h.edition, coalesce(h.former_session, 0), h.former_at`
+)
 
 // touchedHead is a visitor's newest session as the batch met it.
 type touchedHead struct {
@@ -73,7 +81,7 @@ func (w *writer) touch(ctx context.Context, ids []int64) ([]touchedHead, map[Vis
 		sessions, continued = append(sessions, newest), append(continued, ifContinued)
 		firsts, lasts = append(firsts, segments[0].Started), append(lasts, segments[of-1].Last)
 	}
-	rows, err := w.tx.Query(ctx, touchHeads, k.sites, k.days, k.visitors, sessions, lasts, continued, firsts, w.gap)
+	rows, err := w.touchHeads(ctx, w.tx, k, sessions, lasts, continued, firsts)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -52,19 +52,22 @@ func storedColumns(of string) string {
 // saveStatement writes whole sessions, new ones and such as a late event changed, of one
 // array for each column. A session without pageviews has neither entry nor exit.
 func saveStatement() string {
-	var names, arrays, values, updates []string
+	names, arrays, values := saveColumns(0)
+	all := strings.Join(names, ", ")
+	return "insert into sessions (" + all + ") select " + strings.Join(values, ", ") +
+		" from unnest(" + strings.Join(arrays, ", ") + ") as n (" + all + ")" + replaceKnown(names)
+}
+
+// saveColumns are the columns of sessions, their arrays, of which the first is the
+// parameter behind so many others, and the values made of them.
+func saveColumns(before int) (names, arrays, values []string) {
 	add := func(name, kind string) {
 		value := "n." + name
 		if strings.HasPrefix(name, "entry_") || strings.HasPrefix(name, "exit_") {
 			value = "case when n.pageviews > 0 then " + value + " end"
 		}
 		names, values = append(names, name), append(values, value)
-		arrays = append(arrays, fmt.Sprintf("$%d::%s[]", len(names), kind))
-		switch name {
-		case "site_id", "day", "id", "visitor": // which session it is
-		default:
-			updates = append(updates, name+" = excluded."+name)
-		}
+		arrays = append(arrays, fmt.Sprintf("$%d::%s[]", before+len(names), kind))
 	}
 	for _, c := range fixedColumns {
 		add(c.name, c.kind)
@@ -72,10 +75,20 @@ func saveStatement() string {
 	for _, p := range properties {
 		add(p.column, "text")
 	}
-	all := strings.Join(names, ", ")
-	return "insert into sessions (" + all + ") select " + strings.Join(values, ", ") +
-		" from unnest(" + strings.Join(arrays, ", ") + ") as n (" + all + ")" +
-		" on conflict (site_id, day, id) do update set " + strings.Join(updates, ", ")
+	return names, arrays, values
+}
+
+// replaceKnown is for sessions that are there already.
+func replaceKnown(names []string) string {
+	var updates []string
+	for _, name := range names {
+		switch name {
+		case "site_id", "day", "id", "visitor": // which session it is
+		default:
+			updates = append(updates, name+" = excluded."+name)
+		}
+	}
+	return " on conflict (site_id, day, id) do update set " + strings.Join(updates, ", ")
 }
 
 // saves are whole sessions to be written, as columns.

@@ -134,7 +134,8 @@ func split(t *rapid.T, events []Event) [][]Event {
 
 func writeBatch(d *db.DB, batch []Event) error {
 	return d.InIndexTx(context.Background(), identity.System("test"), func(ctx context.Context, tx pgx.Tx) error {
-		return Store{queries: dbsqlc.New(), ids: new(ids), gap: DefaultGap}.Write(ctx, tx, batch)
+		_, err := Store{queries: dbsqlc.New(), ids: new(ids), gap: DefaultGap}.Write(ctx, tx, batch)
+		return err
 	})
 }
 
@@ -182,7 +183,16 @@ func checkSessions(t rapid.TB, d *db.DB, events []Event) {
 
 func TestSessionsAreExactInAnyOrderOfArrival(t *testing.T) {
 	t.Parallel()
-	d := dbtest.New(t)
+	checkArrivals(t, dbtest.New(t))
+}
+
+func TestSessionsOfShardsAreExactInAnyOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	checkArrivals(t, dbtest.NewSharded(t))
+}
+
+func checkArrivals(t *testing.T, d *db.DB) {
+	t.Helper()
 	ensureMonth(t, d, time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC))
 	rapid.Check(t, func(rt *rapid.T) {
 		events := drawEvents(rt, uuid.New())
@@ -198,7 +208,16 @@ func TestSessionsAreExactInAnyOrderOfArrival(t *testing.T) {
 
 func TestSessionsAreExactUnderConcurrentWriters(t *testing.T) {
 	t.Parallel()
-	d := dbtest.New(t)
+	checkConcurrentWriters(t, dbtest.New(t))
+}
+
+func TestSessionsOfShardsAreExactUnderConcurrentWriters(t *testing.T) {
+	t.Parallel()
+	checkConcurrentWriters(t, dbtest.NewSharded(t))
+}
+
+func checkConcurrentWriters(t *testing.T, d *db.DB) {
+	t.Helper()
 	ensureMonth(t, d, time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC))
 	rapid.Check(t, func(rt *rapid.T) {
 		events := drawEvents(rt, uuid.New())

@@ -37,24 +37,50 @@ func NewStore(queries *dbsqlc.Queries, gap time.Duration) Store {
 }
 
 // Write stores batch in tx, a db.InIndexTx: what another batch committed while
-// this one waited for a lock must be visible.
-func (s Store) Write(ctx context.Context, tx pgx.Tx, batch []Event) error {
+// this one waited for a lock must be visible. Where tables are sharded, the batch
+// is of one site (ErrSeveralSites), and Write returns a receipt.
+func (s Store) Write(ctx context.Context, tx pgx.Tx, batch []Event) (Receipt, error) {
 	if len(batch) == 0 {
-		return nil
+		return Receipt{}, nil
 	}
-	if err := s.shareDays(ctx, tx, batch); err != nil {
-		return err
+	t, err := s.tablesOf(tx, batch)
+	if err != nil {
+		return Receipt{}, err
 	}
-	w := writer{Store: s, tx: tx, batch: batch, of: make([]int64, len(batch)), folded: foldBatch(batch, s.gap)}
+	if err := shareDays(ctx, tx, t, batch, true); err != nil {
+		return Receipt{}, err
+	}
+	w := writer{Store: s, tables: t, tx: tx, batch: batch, of: make([]int64, len(batch)), folded: foldBatch(batch, s.gap)}
 	if err := w.assign(ctx); err != nil {
-		return err
+		return Receipt{}, err
 	}
-	return w.flush(ctx)
+	return w.store(ctx, &w)
+}
+
+// tables are the statements that depend on how the tables are laid out: unsharded, as one
+// PostgreSQL has them, or those of one site's shard.
+type tables interface {
+	// lockDays keeps days from being sealed until tx ends, and returns those that are there.
+	lockDays(ctx context.Context, tx pgx.Tx, sites []uuid.UUID, days []time.Time) ([]dbsqlc.ShareSiteDaysRow, error)
+	markDirty(ctx context.Context, tx pgx.Tx, sites []uuid.UUID, days []time.Time) error
+	// touchHeads runs the statement of that name.
+	touchHeads(ctx context.Context, tx pgx.Tx, k keys, sessions []int64, lasts []time.Time, continued []int64, firsts []time.Time) (pgx.Rows, error)
+	// listSessions returns those of visitor days whose heads tx has locked.
+	listSessions(ctx context.Context, tx pgx.Tx, k keys) ([]Stored, error)
+	// store writes what w decided, in one round trip where it can.
+	store(ctx context.Context, w *writer) (Receipt, error)
+}
+
+func (s Store) tablesOf(tx pgx.Tx, batch []Event) (tables, error) {
+	if db.Sharded(tx) {
+		return newShard(s, batch)
+	}
+	return unsharded{s}, nil
 }
 
 // shareDays keeps the batch's days from being sealed until tx ends, and marks
-// those dirty that are. These locks come before all others of tx.
-func (s Store) shareDays(ctx context.Context, tx pgx.Tx, batch []Event) error {
+// those dirty that are, if somebody will write. These locks come before all others of tx.
+func shareDays(ctx context.Context, tx pgx.Tx, t tables, batch []Event, writes bool) error {
 	var sites []uuid.UUID
 	var days []time.Time
 	seen := make(map[Visitor]bool) // of visitor 0
@@ -64,7 +90,7 @@ func (s Store) shareDays(ctx context.Context, tx pgx.Tx, batch []Event) error {
 			sites, days = append(sites, key.Site), append(days, key.Day)
 		}
 	}
-	rows, err := s.queries.ShareSiteDays(ctx, tx, sites, days)
+	rows, err := t.lockDays(ctx, tx, sites, days)
 	if err != nil {
 		return err
 	}
@@ -74,8 +100,8 @@ func (s Store) shareDays(ctx context.Context, tx pgx.Tx, batch []Event) error {
 	if slices.ContainsFunc(rows, func(r dbsqlc.ShareSiteDaysRow) bool { return r.Trimmed }) {
 		return ErrTrimmed
 	}
-	if slices.ContainsFunc(rows, func(r dbsqlc.ShareSiteDaysRow) bool { return r.State == calendar.StateSealed }) {
-		return s.queries.MarkSiteDaysDirty(ctx, tx, sites, days)
+	if writes && slices.ContainsFunc(rows, func(r dbsqlc.ShareSiteDaysRow) bool { return r.State == calendar.StateSealed }) {
+		return t.markDirty(ctx, tx, sites, days)
 	}
 	return nil
 }
@@ -83,12 +109,10 @@ func (s Store) shareDays(ctx context.Context, tx pgx.Tx, batch []Event) error {
 // ErrTrimmed says that raw data of one of the days went since the day was looked up.
 var ErrTrimmed = errors.New("stats: raw data of the day is gone")
 
-// copyFrom is the number of events from which COPY takes less time than INSERT.
-const copyFrom = 256
-
 // writer is the work on one batch.
 type writer struct {
 	Store
+	tables
 	tx     pgx.Tx
 	batch  []Event
 	of     []int64 // the session of each event
@@ -175,7 +199,7 @@ func (w *writer) merge(ctx context.Context, k keys) error {
 	if len(k.sites) == 0 {
 		return nil
 	}
-	rows, err := list(ctx, w.tx, listOfVisitors, k.sites, k.days, k.visitors)
+	rows, err := w.listSessions(ctx, w.tx, k)
 	if err != nil {
 		return err
 	}
@@ -215,56 +239,20 @@ func (w *writer) give(members []int, id int64) {
 	}
 }
 
-// flush writes what assign decided, in one round trip.
-func (w *writer) flush(ctx context.Context) error {
-	var p db.Pipeline
-	if len(w.saves.ids) > 0 {
-		if _, err := p.Exec(ctx, saveSessions, w.saves.arguments()...); err != nil {
-			return err
-		}
-	}
-	if len(w.extends.Ids) > 0 {
-		if err := w.queries.ExtendSessions(ctx, &p, w.extends); err != nil {
-			return err
-		}
-	}
-	if len(w.heads.Visitors) > 0 {
-		if err := w.queries.UpdateSessionHeads(ctx, &p, w.heads); err != nil {
-			return err
-		}
-	}
-	if err := w.absorb(ctx, &p); err != nil {
-		return err
-	}
-	if len(w.batch) < copyFrom {
-		if err := w.queries.InsertEvents(ctx, &p, w.columns()); err != nil {
-			return err
-		}
-		return p.Send(ctx, w.tx)
-	}
-	if err := p.Send(ctx, w.tx); err != nil {
-		return err
-	}
-	_, err := w.queries.CopyEvents(ctx, w.tx, w.rows())
-	return err
-}
-
-// absorb removes sessions that became part of another and hands their events over.
-func (w *writer) absorb(ctx context.Context, p *db.Pipeline) error {
-	var sites []uuid.UUID
-	var days []time.Time
+// handOver queues that events of sessions that became part of another are that one's, and
+// returns which sessions those were.
+func (w *writer) handOver(ctx context.Context, p *db.Pipeline) (keys, []int64, error) {
+	var gone keys
 	var ids []int64
 	for _, a := range w.absorbed {
 		err := w.queries.MoveEvents(ctx, p, dbsqlc.MoveEventsParams{
 			SiteID: a.key.Site, Day: a.key.Day, FromSession: a.from.ID, ToSession: a.to, FirstAt: a.from.Started, LastAt: a.from.Last,
 		})
 		if err != nil {
-			return err
+			return gone, nil, err
 		}
-		sites, days, ids = append(sites, a.key.Site), append(days, a.key.Day), append(ids, a.from.ID)
+		gone.add(a.key)
+		ids = append(ids, a.from.ID)
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	return w.queries.DeleteSessions(ctx, p, sites, days, ids)
+	return gone, ids, nil
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -250,8 +251,32 @@ func (b *Book) insert(ctx context.Context, s site.Site, days []calendar.Day) err
 		if err := b.queries.ShareCalendar(ctx, tx); err != nil {
 			return err
 		}
+		if db.Sharded(tx) {
+			return b.insertIntoShard(ctx, tx, p)
+		}
 		return b.queries.InsertSiteDays(ctx, tx, p)
 	})
+}
+
+// insertIntoShard is InsertSiteDays where tables are sharded.
+func (b *Book) insertIntoShard(ctx context.Context, tx pgx.Tx, days dbsqlc.InsertSiteDaysParams) error {
+	kept, err := b.queries.FindSiteRetention(ctx, tx, days.SiteID)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	var p db.Pipeline
+	for i, day := range days.Days {
+		if err == nil && days.Starts[i].Before(kept.RawFrom) {
+			continue
+		}
+		err := b.queries.InsertShardDay(ctx, &p, dbsqlc.InsertShardDayParams{
+			SiteID: days.SiteID, Day: day, StartsAt: days.Starts[i], EndsAt: days.Ends[i], SaltKey: days.SaltKeys[i], SaltBox: days.SaltBoxes[i],
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return p.Send(ctx, tx)
 }
 
 func (b *Book) remembered(siteID uuid.UUID) []saltedDay {

@@ -234,8 +234,15 @@ func (i importSecrets) sealPlain(ctx context.Context, tx pgx.Tx, rows []dbsqlc.L
 		if err != nil {
 			return err
 		}
+		taken, err := i.queries.TakePlainImportSecret(ctx, tx, row.ID)
+		if err != nil {
+			return err
+		}
+		if taken == 0 {
+			continue // another process sealed it
+		}
 		err = i.queries.SealPlainImportSecret(ctx, tx, dbsqlc.SealPlainImportSecretParams{
-			KeyID: &sealed.KeyID, Box: sealed.Box, UsedOn: i.today(), Until: &until, ID: row.ID,
+			KeyID: &sealed.KeyID, Box: sealed.Box, UsedOn: i.today(), Until: &until, SiteID: row.ID,
 		})
 		if err != nil {
 			return err
