@@ -61,7 +61,9 @@ func describeIdempotency(_ *huma.OpenAPI, op *huma.Operation) {
 		said = "Makes retries safe: within 24 hours, the same key creates nothing twice. The first answer has a secret and is not stored, so a retry is 409. Use a new key, such as a UUID, for each new request."
 	}
 	op.Parameters = append(op.Parameters, &huma.Param{
-		Name: idempotencyHeader, In: "header", Description: said, Example: "6f1c6f0e-6b0a-4c0b-8f3a-2d9d7d1f5a11",
+		// Without an example: UIs would send it with each attempt, of which all but the first
+		// would be refused.
+		Name: idempotencyHeader, In: "header", Description: said,
 		Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(maxIdempotencyKey), Pattern: "^[!-~]+$"},
 	})
 	if made := op.Responses[strconv.Itoa(op.DefaultStatus)]; made != nil && !r.secret {

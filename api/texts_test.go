@@ -37,6 +37,34 @@ func TestEveryPropertyParameterAndHeaderOfTheDescriptionHasAText(t *testing.T) {
 	}
 }
 
+// A UI sends an example as it is: with each attempt the same key, of which all but the first
+// would be refused.
+func TestNoUISendsTheIdempotencyKeyOfAnExample(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc any
+	if err := json.Unmarshal(b, &doc); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	eachDescribed(doc, "", func(kind, at string, member map[string]any) {
+		if member["name"] != "Idempotency-Key" {
+			return
+		}
+		seen++
+		schema, _ := member["schema"].(map[string]any)
+		if member["example"] != nil || member["examples"] != nil || schema["examples"] != nil || schema["default"] != nil {
+			t.Errorf("%s has an example", at)
+		}
+	})
+	if seen < 10 {
+		t.Errorf("only %d operations take a key", seen)
+	}
+}
+
 // eachDescribed calls found for each property, parameter and header at or below a place in the
 // description, also where it refers to a shared one. Examples are passed over: they have
 // members of the same names.

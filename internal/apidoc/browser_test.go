@@ -46,6 +46,10 @@ func serveSite(t *testing.T, o Options) *site {
 	}))
 	api.OpenAPI().Servers = []*huma.Server{{URL: "http://" + s.Listener.Addr().String()}}
 	api.OpenAPI().Paths["/api/articles/{id}"].Get.Security = []map[string][]string{{"bearer": {}}}
+	if api.OpenAPI().Components.SecuritySchemes == nil {
+		api.OpenAPI().Components.SecuritySchemes = map[string]*huma.SecurityScheme{}
+	}
+	api.OpenAPI().Components.SecuritySchemes["siteKey"] = &huma.SecurityScheme{Type: "apiKey", In: "header", Name: "X-Key"}
 	o.API, o.Auth, o.Title = api.OpenAPI(), BearerJWT(), "Waypost API"
 	o.Description = "A **description** with [a link](https://example.com) and `code`."
 	o.Routes = []Route{{Method: "POST", Path: "/webhooks/{provider}"}}
@@ -201,6 +205,16 @@ func TestEveryExportIsInAMenuAtEveryWidth(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestTheDialogForCredentialsBeginsWithTheFirstScheme(t *testing.T) {
+	s := serveSite(t, Options{})
+	tb := browsertest.Open(t, s.URL+"/docs?ui=alternate", 390, 844)
+	tb.Await(loaded["alternate"])
+	tb.Await(browsertest.ClickButton("authorize"))
+	tb.Await(`document.querySelectorAll(".modal-ux-content .auth-container").length >= 2`)
+	tb.Await(`document.querySelector(".modal-ux-content .auth-container").contains(document.activeElement) && document.querySelector(".modal-ux-content").scrollTop === 0`)
+	tb.Finish()
 }
 
 func TestASignInIsKeptOverAReloadButInTheTabAlone(t *testing.T) {

@@ -34,6 +34,23 @@
       },
     },
   };
+  // Each field of the dialog for credentials takes the focus, and the last one keeps it: the
+  // dialog would begin with the scheme that is used least.
+  const firstSchemeFirst = {
+    statePlugins: {
+      auth: {
+        wrapActions: {
+          showDefinitions: (show) => (definitions) => {
+            setTimeout(() => {
+              document.querySelector(".modal-ux-content input")?.focus({ preventScroll: true });
+              document.querySelector(".modal-ux-content")?.scrollTo(0, 0);
+            });
+            return show(definitions);
+          },
+        },
+      },
+    },
+  };
   // Whoever chose a mode in Scalar has it here too; else it is the system's.
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const paint = () => {
@@ -51,7 +68,7 @@
     defaultModelsExpandDepth: 0,
     presets: [SwaggerUIBundle.presets.apis],
     layout: "BaseLayout",
-    plugins: settings.readOnly ? [listByTag, noAuthorization] : [listByTag, keepAuthorization],
+    plugins: [listByTag, ...(settings.readOnly ? [noAuthorization] : [keepAuthorization, firstSchemeFirst])],
     ...(settings.readOnly ? { supportedSubmitMethods: [] } : {}),
     onComplete: () => {
       const authorized = sessionStorage.getItem(kept);
