@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +18,13 @@ type processorUse struct{ load, servers, postgres, idle time.Duration }
 
 // sum is what was used for the work.
 func (u processorUse) sum() time.Duration { return u.load + u.servers + u.postgres }
+
+// parts says what each had of the processors' time.
+func (u processorUse) parts() string {
+	all := u.sum() + u.idle
+	of := func(d time.Duration) float64 { return 100 * d.Seconds() / all.Seconds() }
+	return fmt.Sprintf("servers %.0f %%, PostgreSQL %.0f %%, load %.0f %%, idle %.0f %%", of(u.servers), of(u.postgres), of(u.load), of(u.idle))
+}
 
 // since is what was used after an earlier use, for each of n.
 func (u processorUse) since(before processorUse, n int) processorUse {

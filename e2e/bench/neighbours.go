@@ -54,24 +54,28 @@ func neighboursFigure(ctx context.Context, w *world) error {
 		half[name] = of.perSecond / 2
 		fmt.Printf("   %s: %.0f/s at most beside each other, %.0f/s from here on\n", name, of.perSecond, half[name])
 	}
+	used := processorTime()
 	before, err := w.together(ctx, counted, w.neighbours/2, half)
 	if err != nil {
 		return err
 	}
+	fmt.Printf("   processors without questions: %s\n", processorTime().since(used, 1).parts())
+	used = processorTime()
 	alone := w.question(ctx, asked, f.At, w.neighbours/2)
-	fmt.Printf("   questions alone: %s\n", alone)
+	fmt.Printf("   questions alone: %s; processors: %s\n", alone, processorTime().since(used, 1).parts())
 
 	var during answers
 	var unready []string
 	var beside sync.WaitGroup
 	beside.Go(func() { during = w.question(ctx, asked, f.At, w.neighbours) })
 	beside.Go(func() { unready = w.watchReadiness(ctx, w.neighbours) })
+	used = processorTime()
 	after, err := w.together(ctx, counted, w.neighbours, half)
 	beside.Wait()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("   questions beside: %s\n", during)
+	fmt.Printf("   questions beside: %s; processors: %s\n", during, processorTime().since(used, 1).parts())
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		limit := max(neighbourTimes*before[name].p99, neighbourFloor)
 		fmt.Printf("   %s: %.0f/s, p50 %v, p99 %v without questions, %v with them (<= %v) %s; refused %d (0) %s\n", name, after[name].perSecond, after[name].p50,

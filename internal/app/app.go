@@ -183,6 +183,7 @@ func (a *App) Run(ctx context.Context, l net.Listener) error {
 	// Writing the description takes some 100 MiB that nothing needs afterwards, and
 	// that an idle process would keep for minutes.
 	go debug.FreeOSMemory()
+	go paceGarbage(ctx)
 	if a.options.observed.listener != nil {
 		scrapes, stop := context.WithCancel(context.WithoutCancel(ctx)) // what happens at the end is worth seeing
 		ended := make(chan error, 1)
