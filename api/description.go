@@ -18,9 +18,13 @@ and site statistics without cookies.
 **Quick start.** Sign in, use the access token, read a site's statistics:
 
 ` + "```sh" + `
-curl {url}/api/auth/login -H 'Content-Type: application/json' -d '{"email":"ada@example.com","password":"..."}'
-curl {url}/api/auth/me -H 'Authorization: Bearer <data.access_token>'
-curl '{url}/api/stats/summary?period=7d' -H 'X-Analytics-API-Key: <secret key of the site>'
+curl {url}/api/auth/login \
+  -H 'Content-Type: application/json' \
+  -d '{"email":"ada@example.com","password":"..."}'
+curl {url}/api/auth/me \
+  -H 'Authorization: Bearer <data.access_token>'
+curl '{url}/api/stats/summary?period=7d' \
+  -H 'X-Analytics-API-Key: <secret key of the site>'
 ` + "```" + `
 
 **Credentials.** An access token is valid for 15 minutes; ` + "`POST /api/auth/refresh`" + ` gives the next one. Programs use an API token

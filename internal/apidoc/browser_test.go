@@ -207,6 +207,20 @@ func TestEveryExportIsInAMenuAtEveryWidth(t *testing.T) {
 	}
 }
 
+func TestALinkToAnOperationEndsWithItsHeadInSight(t *testing.T) {
+	s := serveSite(t, Options{})
+	tb := browsertest.Open(t, s.URL+"/docs?ui=alternate#/Admin/admin-users", 390, 500)
+	tb.Await(`!!document.querySelector(".opblock.is-open .try-out__btn") && scrollY > 0`)
+	const ended = `(w => { if (w.at !== scrollY) { w.at = scrollY; w.since = performance.now(); } return performance.now() - w.since > 500; })(window)`
+	tb.Await(ended)
+	const head = `(document.querySelector(".opblock.is-open .opblock-summary").getBoundingClientRect().top - document.querySelector(".frame").getBoundingClientRect().bottom)`
+	tb.Picture(t.Name())
+	if at := browsertest.Evaluate[float64](tb, head); at < 0 || at > 100 {
+		t.Errorf("the head of the operation is %.0f pixels below the bar", at)
+	}
+	tb.Finish()
+}
+
 func TestTheDialogForCredentialsBeginsWithTheFirstScheme(t *testing.T) {
 	s := serveSite(t, Options{})
 	tb := browsertest.Open(t, s.URL+"/docs?ui=alternate", 390, 844)

@@ -51,6 +51,13 @@
       },
     },
   };
+  // A link to an operation ends with its head below the bar, not behind it: the style sheet
+  // says how far from the top.
+  const scrollBelowBar = {
+    statePlugins: {
+      layout: { wrapActions: { scrollToElement: () => (element) => element.scrollIntoView() } },
+    },
+  };
   // Whoever chose a mode in Scalar has it here too; else it is the system's.
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const paint = () => {
@@ -68,7 +75,7 @@
     defaultModelsExpandDepth: 0,
     presets: [SwaggerUIBundle.presets.apis],
     layout: "BaseLayout",
-    plugins: [listByTag, ...(settings.readOnly ? [noAuthorization] : [keepAuthorization, firstSchemeFirst])],
+    plugins: [listByTag, scrollBelowBar, ...(settings.readOnly ? [noAuthorization] : [keepAuthorization, firstSchemeFirst])],
     ...(settings.readOnly ? { supportedSubmitMethods: [] } : {}),
     onComplete: () => {
       const authorized = sessionStorage.getItem(kept);
