@@ -66,7 +66,8 @@ func TestAnswersAreExactWhateverTheDaysGoThrough(t *testing.T) {
 				o.Interrupt = crashAt(rapid.IntRange(1, 8).Draw(rt, "at boundary"))
 			}
 			r := b.rollups(o)
-			switch act := rapid.SampledFrom([]string{"arrive", "arrive", "fold", "fold by an older version", "seal", "seal again"}).Draw(rt, "act"); act {
+			acts := []string{"arrive", "arrive", "fold", "fold by an older version", "seal", "seal again", "labels of an older version", "trim labels"}
+			switch act := rapid.SampledFrom(acts).Draw(rt, "act"); act {
 			case "arrive":
 				n := min(len(hits), rapid.IntRange(1, 150).Draw(rt, "hits"))
 				err = b.importHits(b.importer, s, hits[:n]...)
@@ -82,6 +83,11 @@ func TestAnswersAreExactWhateverTheDaysGoThrough(t *testing.T) {
 			case "seal again":
 				day := time.Date(2024, 10, rapid.IntRange(30, 37).Draw(rt, "day"), 0, 0, 0, 0, time.UTC)
 				err = r.SealAgain(t.Context(), s.ID, day)
+			case "labels of an older version":
+				b.keepLabels(s.ID)
+			case "trim labels":
+				b.trimLabelsAgain(s.ID)
+				_, err = r.TrimLabels(t.Context())
 			}
 			if err != nil && !errors.Is(err, errCrash) {
 				rt.Fatal(err)
