@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -46,7 +47,8 @@ func statsReportFigure(ctx context.Context, w *world) error {
 		}
 	}
 	for i, k := range reportKinds {
-		fmt.Printf("   %-32s %12v\n", k.name, round(median(times[i])))
+		slices.Sort(times[i])
+		fmt.Printf("   %-32s least %v, p10 %v, p50 %v\n", k.name, round(times[i][0]), round(times[i][len(times[i])/10]), round(median(times[i])))
 	}
 	return nil
 }
