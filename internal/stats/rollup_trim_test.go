@@ -1,15 +1,21 @@
 package stats
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"github.com/waypost/waypost/db"
+	"github.com/waypost/waypost/db/dbtest"
+	"github.com/waypost/waypost/internal/identity"
 	"github.com/waypost/waypost/internal/site"
 	"github.com/waypost/waypost/internal/stats/calendar"
 	"github.com/waypost/waypost/internal/stats/hit"
@@ -21,10 +27,30 @@ func (b *bench) keepLabels(siteID uuid.UUID) {
 	b.exec(`update rollup_labels set open_day = null where site_id = $1`, siteID)
 }
 
-// trimLabelsAgain makes a site due for TrimLabels, and no other.
+// internPaths makes the paths of hits labels for good, whether anything has them or not.
+func (b *bench) internPaths(ctx context.Context, r *Rollups, siteID uuid.UUID, hits []hit.Hit) error {
+	var texts []labelText
+	for _, h := range hits {
+		if u, err := url.Parse(h.URL); err == nil {
+			texts = append(texts, labelText{label: u.Path})
+		}
+	}
+	return r.holding(ctx, siteID, func(ctx context.Context, tx pgx.Tx) error {
+		return newDictionary(r.queries, tx, siteID).intern(ctx, texts, nil)
+	})
+}
+
+// dueForTrim makes a site due for TrimLabels, and no other.
+func (b *bench) dueForTrim(ctx context.Context, siteID uuid.UUID) error {
+	_, err := b.db.Single(identity.System("test")).Exec(ctx, `update rollup_sites set labels_trimmed_at = case when site_id = $1 then null else 'infinity'::timestamptz end`, siteID)
+	return err
+}
+
 func (b *bench) trimLabelsAgain(siteID uuid.UUID) {
 	b.t.Helper()
-	b.exec(`update rollup_sites set labels_trimmed_at = case when site_id = $1 then null else 'infinity'::timestamptz end`, siteID)
+	if err := b.dueForTrim(b.t.Context(), siteID); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // crowd is a site two days of which have more pages than the cap, each seen by a visitor
@@ -41,7 +67,12 @@ const crowdCap, crowdPages, undonePages = 10, 60, 200
 
 func newCrowd(t *testing.T) *crowd {
 	t.Helper()
-	c := &crowd{bench: newBench(t, "UTC", time.Date(2025, 3, 1, 0, 0, 0, 0, time.UTC)), day: time.Date(2024, 11, 4, 12, 0, 0, 0, time.UTC)}
+	return newCrowdOn(t, dbtest.New(t))
+}
+
+func newCrowdOn(t *testing.T, d *db.DB) *crowd {
+	t.Helper()
+	c := &crowd{bench: newBenchOn(t, d, "UTC", time.Date(2025, 3, 1, 0, 0, 0, 0, time.UTC)), day: time.Date(2024, 11, 4, 12, 0, 0, 0, time.UTC)}
 	c.now = c.day
 	c.r = c.rollups(RollupsOptions{LabelCap: crowdCap, Now: func() time.Time { return c.now }})
 	c.q = Query{SiteID: c.site.ID, Zones: calendar.Always(c.site.Zone), From: "2024-11-04", To: "2024-11-05", Limit: 500}
@@ -175,7 +206,16 @@ func TestLabelsThatNothingHasAnyMoreEndThoughAnOlderVersionMadeThem(t *testing.T
 
 func TestLabelsGoWithTheVisitsThatHadThem(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t)
+	for layout, make := range map[string]func(testing.TB) *db.DB{"one PostgreSQL": dbtest.New, "sharded": dbtest.NewSharded} {
+		t.Run(layout, func(t *testing.T) {
+			t.Parallel()
+			checkLabelsGoWithVisits(t, newCrowdOn(t, make(t)))
+		})
+	}
+}
+
+func checkLabelsGoWithVisits(t *testing.T, c *crowd) {
+	t.Helper()
 	c.fold()
 	c.seal(9, 2)
 	rows := rowsOf(t, c.bench, c.q, crowdCap)
