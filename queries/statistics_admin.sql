@@ -32,6 +32,12 @@ limit @max_rows;
 -- name: CountSiteDrops :one
 select count(*) from site_drops where site_id = @site_id;
 
+-- name: TrimSiteDrops :execrows
+delete from site_drops d using (
+    select x.day, x.reason from site_drops x where x.site_id = @site_id and x.day < @before order by x.day, x.reason limit @max_rows
+) gone
+where d.site_id = @site_id and d.day = gone.day and d.reason = gone.reason;
+
 -- name: MarkSiteDeleted :one
 update sites set deleted_at = @now, updated_at = @now
 where id = @id and deleted_at is null

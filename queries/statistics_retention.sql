@@ -1,12 +1,12 @@
 -- The end of raw data: statistics_life in the migrations, docs/statistics.md.
 
 -- name: ListRetentions :many
--- ListRetentions returns the sites whose raw data ends at some time, with where it begins
--- and up to where it is deleted.
+-- ListRetentions returns for how long the raw data of each site stays, 0 for ever, where it
+-- begins, and up to where it is deleted.
 select s.id, coalesce(s.retention_months, @instance_months)::int as months, r.raw_from, r.cleared_to
 from sites s
 left join site_retention r on r.site_id = s.id
-where s.deleted_at is null and (coalesce(s.retention_months, @instance_months) > 0 or r.raw_from is distinct from r.cleared_to)
+where s.deleted_at is null
 order by s.id;
 
 -- name: FindSiteRetention :one
@@ -77,6 +77,11 @@ where site_id = @site_id and event_digest >= @first_digest::bytea and event_dige
 -- name: TrimImports :exec
 -- TrimImports forgets imports of which nothing is left to undo.
 delete from imports where site_id = @site_id and state <> 'running' and coalesce(last_at, began_at) < @before;
+
+-- name: TrimImportSecrets :exec
+-- TrimImportSecrets forgets months before one, of which lines are too late, with the secrets
+-- that they had.
+delete from site_import_secrets where site_id = @site_id and coalesce(until, month) < @before::date;
 
 -- name: SaveCleared :exec
 update site_retention set cleared_to = @cleared_to where site_id = @site_id;

@@ -111,12 +111,49 @@ from (
 -- name: SetLabelsOpenDay :exec
 update rollup_labels set open_day = sqlc.narg('open_day') where site_id = @site_id and id = any (@ids::bigint[]);
 
--- name: DeleteOpenLabels :exec
--- DeleteOpenLabels removes the labels that came with days that are all sealed, and that
--- nothing sealed has.
-delete from rollup_labels l
-where l.site_id = @site_id and l.open_day < coalesce(
-    (select min(d.day) from site_days d where d.site_id = @site_id and d.state <> 'sealed'), 'infinity'::date);
+-- name: DeleteOpenLabels :execrows
+-- DeleteOpenLabels removes labels that came with days that are all sealed, and that nothing
+-- sealed has: those of before a day, up to which all are. For who holds the site.
+delete from rollup_labels l using (
+    select x.id from rollup_labels x where x.site_id = @site_id and x.open_day < @before order by x.open_day, x.id limit @max_rows
+) gone
+where l.site_id = @site_id and l.id = gone.id;
+
+-- name: HoldRollupSite :one
+-- HoldRollupSite takes the lock as LockRollupSite does, for who changes nothing that a fold
+-- has read.
+select last_label from rollup_sites where site_id = @site_id for update;
+
+-- name: FindUnsealedDays :one
+-- FindUnsealedDays returns the first and the last day that isn't sealed; without any the
+-- first is infinitely late, and the last as early as can be.
+select coalesce(min(day), '9999-12-31')::date as first_day, coalesce(max(day), '0001-01-01')::date as last_day
+from site_days
+where site_id = @site_id and state <> 'sealed';
+
+-- name: ListSealedDays :many
+select day, sealed_at, packed from site_days where site_id = @site_id and state = 'sealed';
+
+-- name: ListSitesToTrimLabels :many
+-- ListSitesToTrimLabels returns the sites whose labels were not looked through since then,
+-- those that wait longest first.
+select site_id from rollup_sites
+where labels_trimmed_at is null or labels_trimmed_at < @before
+order by labels_trimmed_at nulls first, site_id
+limit @max_rows;
+
+-- name: SetLabelsTrimmed :exec
+update rollup_sites set labels_trimmed_at = @now where site_id = @site_id;
+
+-- name: ListColumnParts :many
+select distinct part from rollup_columns where site_id = @site_id;
+
+-- name: ListKeptLabels :many
+-- ListKeptLabels returns labels that are there for good, in order.
+select id from rollup_labels
+where site_id = @site_id and id > @after and id <= @last_id and open_day is null
+order by id
+limit @max_rows;
 
 -- name: FindLabelOrder :many
 -- FindLabelOrder returns a part of the order of an open day's labels, if there is one.

@@ -477,9 +477,10 @@ type RollupLabel struct {
 }
 
 type RollupSite struct {
-	SiteID     uuid.UUID
-	Generation int64
-	LastLabel  int64
+	SiteID          uuid.UUID
+	Generation      int64
+	LastLabel       int64
+	LabelsTrimmedAt *time.Time
 }
 
 type RollupVisitor struct {

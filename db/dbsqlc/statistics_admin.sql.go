@@ -222,3 +222,18 @@ func (q *Queries) MarkSiteDeleted(ctx context.Context, db DBTX, now *time.Time, 
 	err := row.Scan(&id)
 	return id, err
 }
+
+const trimSiteDrops = `-- name: TrimSiteDrops :execrows
+delete from site_drops d using (
+    select x.day, x.reason from site_drops x where x.site_id = $1 and x.day < $2 order by x.day, x.reason limit $3
+) gone
+where d.site_id = $1 and d.day = gone.day and d.reason = gone.reason
+`
+
+func (q *Queries) TrimSiteDrops(ctx context.Context, db DBTX, siteID uuid.UUID, before time.Time, maxRows int32) (int64, error) {
+	result, err := db.Exec(ctx, trimSiteDrops, siteID, before, maxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}

@@ -81,7 +81,7 @@ const listRetentions = `-- name: ListRetentions :many
 select s.id, coalesce(s.retention_months, $1)::int as months, r.raw_from, r.cleared_to
 from sites s
 left join site_retention r on r.site_id = s.id
-where s.deleted_at is null and (coalesce(s.retention_months, $1) > 0 or r.raw_from is distinct from r.cleared_to)
+where s.deleted_at is null
 order by s.id
 `
 
@@ -93,8 +93,8 @@ type ListRetentionsRow struct {
 }
 
 // The end of raw data: statistics_life in the migrations, docs/statistics.md.
-// ListRetentions returns the sites whose raw data ends at some time, with where it begins
-// and up to where it is deleted.
+// ListRetentions returns for how long the raw data of each site stays, 0 for ever, where it
+// begins, and up to where it is deleted.
 func (q *Queries) ListRetentions(ctx context.Context, db DBTX, instanceMonths int32) ([]ListRetentionsRow, error) {
 	rows, err := db.Query(ctx, listRetentions, instanceMonths)
 	if err != nil {
@@ -221,6 +221,17 @@ func (q *Queries) TrimEvents(ctx context.Context, db DBTX, siteID uuid.UUID, bef
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const trimImportSecrets = `-- name: TrimImportSecrets :exec
+delete from site_import_secrets where site_id = $1 and coalesce(until, month) < $2::date
+`
+
+// TrimImportSecrets forgets months before one, of which lines are too late, with the secrets
+// that they had.
+func (q *Queries) TrimImportSecrets(ctx context.Context, db DBTX, siteID uuid.UUID, before time.Time) error {
+	_, err := db.Exec(ctx, trimImportSecrets, siteID, before)
+	return err
 }
 
 const trimImportedLines = `-- name: TrimImportedLines :execrows

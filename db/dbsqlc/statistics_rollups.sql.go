@@ -44,17 +44,21 @@ func (q *Queries) CountDaysNotSealed(ctx context.Context, db DBTX, siteID uuid.U
 	return count, err
 }
 
-const deleteOpenLabels = `-- name: DeleteOpenLabels :exec
-delete from rollup_labels l
-where l.site_id = $1 and l.open_day < coalesce(
-    (select min(d.day) from site_days d where d.site_id = $1 and d.state <> 'sealed'), 'infinity'::date)
+const deleteOpenLabels = `-- name: DeleteOpenLabels :execrows
+delete from rollup_labels l using (
+    select x.id from rollup_labels x where x.site_id = $1 and x.open_day < $2 order by x.open_day, x.id limit $3
+) gone
+where l.site_id = $1 and l.id = gone.id
 `
 
-// DeleteOpenLabels removes the labels that came with days that are all sealed, and that
-// nothing sealed has.
-func (q *Queries) DeleteOpenLabels(ctx context.Context, db DBTX, siteID uuid.UUID) error {
-	_, err := db.Exec(ctx, deleteOpenLabels, siteID)
-	return err
+// DeleteOpenLabels removes labels that came with days that are all sealed, and that nothing
+// sealed has: those of before a day, up to which all are. For who holds the site.
+func (q *Queries) DeleteOpenLabels(ctx context.Context, db DBTX, siteID uuid.UUID, before *time.Time, maxRows int32) (int64, error) {
+	result, err := db.Exec(ctx, deleteOpenLabels, siteID, before, maxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const deleteRollupBlocks = `-- name: DeleteRollupBlocks :exec
@@ -315,6 +319,39 @@ func (q *Queries) FindSiteDay(ctx context.Context, db DBTX, siteID uuid.UUID, da
 	return i, err
 }
 
+const findUnsealedDays = `-- name: FindUnsealedDays :one
+select coalesce(min(day), '9999-12-31')::date as first_day, coalesce(max(day), '0001-01-01')::date as last_day
+from site_days
+where site_id = $1 and state <> 'sealed'
+`
+
+type FindUnsealedDaysRow struct {
+	FirstDay time.Time
+	LastDay  time.Time
+}
+
+// FindUnsealedDays returns the first and the last day that isn't sealed; without any the
+// first is infinitely late, and the last as early as can be.
+func (q *Queries) FindUnsealedDays(ctx context.Context, db DBTX, siteID uuid.UUID) (FindUnsealedDaysRow, error) {
+	row := db.QueryRow(ctx, findUnsealedDays, siteID)
+	var i FindUnsealedDaysRow
+	err := row.Scan(&i.FirstDay, &i.LastDay)
+	return i, err
+}
+
+const holdRollupSite = `-- name: HoldRollupSite :one
+select last_label from rollup_sites where site_id = $1 for update
+`
+
+// HoldRollupSite takes the lock as LockRollupSite does, for who changes nothing that a fold
+// has read.
+func (q *Queries) HoldRollupSite(ctx context.Context, db DBTX, siteID uuid.UUID) (int64, error) {
+	row := db.QueryRow(ctx, holdRollupSite, siteID)
+	var last_label int64
+	err := row.Scan(&last_label)
+	return last_label, err
+}
+
 const holdVisitors = `-- name: HoldVisitors :many
 select visitor, edition from session_heads
 where site_id = $1 and day = $2 and visitor = any ($3::bigint[])
@@ -431,6 +468,30 @@ func (q *Queries) ListBlockCounts(ctx context.Context, db DBTX, arg ListBlockCou
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listColumnParts = `-- name: ListColumnParts :many
+select distinct part from rollup_columns where site_id = $1
+`
+
+func (q *Queries) ListColumnParts(ctx context.Context, db DBTX, siteID uuid.UUID) ([]string, error) {
+	rows, err := db.Query(ctx, listColumnParts, siteID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var part string
+		if err := rows.Scan(&part); err != nil {
+			return nil, err
+		}
+		items = append(items, part)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -656,6 +717,46 @@ func (q *Queries) ListDaysToRebuild(ctx context.Context, db DBTX, siteID uuid.UU
 	return items, nil
 }
 
+const listKeptLabels = `-- name: ListKeptLabels :many
+select id from rollup_labels
+where site_id = $1 and id > $2 and id <= $3 and open_day is null
+order by id
+limit $4
+`
+
+type ListKeptLabelsParams struct {
+	SiteID  uuid.UUID
+	After   int64
+	LastID  int64
+	MaxRows int32
+}
+
+// ListKeptLabels returns labels that are there for good, in order.
+func (q *Queries) ListKeptLabels(ctx context.Context, db DBTX, arg ListKeptLabelsParams) ([]int64, error) {
+	rows, err := db.Query(ctx, listKeptLabels,
+		arg.SiteID,
+		arg.After,
+		arg.LastID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []int64{}
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listRollupBlocks = `-- name: ListRollupBlocks :many
 select level, first_day
 from rollup_blocks
@@ -827,6 +928,36 @@ func (q *Queries) ListRollupLabels(ctx context.Context, db DBTX, siteID uuid.UUI
 	return items, nil
 }
 
+const listSealedDays = `-- name: ListSealedDays :many
+select day, sealed_at, packed from site_days where site_id = $1 and state = 'sealed'
+`
+
+type ListSealedDaysRow struct {
+	Day      time.Time
+	SealedAt *time.Time
+	Packed   bool
+}
+
+func (q *Queries) ListSealedDays(ctx context.Context, db DBTX, siteID uuid.UUID) ([]ListSealedDaysRow, error) {
+	rows, err := db.Query(ctx, listSealedDays, siteID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListSealedDaysRow{}
+	for rows.Next() {
+		var i ListSealedDaysRow
+		if err := rows.Scan(&i.Day, &i.SealedAt, &i.Packed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listSessionEvents = `-- name: ListSessionEvents :many
 select visitor, session_id, occurred_at, id, path, hostname, name, props
 from events
@@ -882,6 +1013,35 @@ func (q *Queries) ListSessionEvents(ctx context.Context, db DBTX, arg ListSessio
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listSitesToTrimLabels = `-- name: ListSitesToTrimLabels :many
+select site_id from rollup_sites
+where labels_trimmed_at is null or labels_trimmed_at < $1
+order by labels_trimmed_at nulls first, site_id
+limit $2
+`
+
+// ListSitesToTrimLabels returns the sites whose labels were not looked through since then,
+// those that wait longest first.
+func (q *Queries) ListSitesToTrimLabels(ctx context.Context, db DBTX, before *time.Time, maxRows int32) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, listSitesToTrimLabels, before, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var site_id uuid.UUID
+		if err := rows.Scan(&site_id); err != nil {
+			return nil, err
+		}
+		items = append(items, site_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1279,6 +1439,15 @@ update rollup_labels set open_day = $1 where site_id = $2 and id = any ($3::bigi
 
 func (q *Queries) SetLabelsOpenDay(ctx context.Context, db DBTX, openDay *time.Time, siteID uuid.UUID, ids []int64) error {
 	_, err := db.Exec(ctx, setLabelsOpenDay, openDay, siteID, ids)
+	return err
+}
+
+const setLabelsTrimmed = `-- name: SetLabelsTrimmed :exec
+update rollup_sites set labels_trimmed_at = $1 where site_id = $2
+`
+
+func (q *Queries) SetLabelsTrimmed(ctx context.Context, db DBTX, now *time.Time, siteID uuid.UUID) error {
+	_, err := db.Exec(ctx, setLabelsTrimmed, now, siteID)
 	return err
 }
 

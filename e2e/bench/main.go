@@ -41,6 +41,7 @@ var figures = []figure{
 	{"import", "lines/s of a month's file from the command line, against COPY of the same rows", importFigure},
 	{"stats", "each stats endpoint over 12 months, against the same with a tenth of the events", statsFigure},
 	{"stats-filtered", "each stats endpoint over 12 months with one and two filters, of common and rare values, with * and with properties", statsFilteredFigure},
+	{"stats-report", "reports of several endpoints, and rows with metrics, over 12 months with one filter", statsReportFigure},
 	{"search", "q among a million posts, for words that 0.01 %, 1 % and 30 % of them have, alone and in pairs", searchFigure},
 	{"pages", "every page of the desk with a million deliveries and ten million events behind it", pagesFigure},
 	{"neighbours", "isolation: deliveries and hits beside 40 expensive questions at once, against without them", neighboursFigure},

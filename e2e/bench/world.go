@@ -46,7 +46,7 @@ func newWorld(ctx context.Context, figure string, s sizes) (*world, error) {
 		return nil, err
 	}
 	w := &world{sizes: s, dir: dir, data: filepath.Join(dir, "db")}
-	if w.kept = s.data != "" && (figure == "stats" || figure == "stats-filtered" || figure == "neighbours" || figure == "search" || figure == "pages" || figure == "lists"); w.kept {
+	if w.kept = s.data != "" && (figure == "stats" || figure == "stats-filtered" || figure == "stats-report" || figure == "neighbours" || figure == "search" || figure == "pages" || figure == "lists"); w.kept {
 		w.data = filepath.Join(s.data, figure)
 	}
 	w.stops = append(w.stops, func() { _ = os.RemoveAll(dir) })

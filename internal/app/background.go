@@ -49,6 +49,8 @@ func periodic(s *Services, c config.Config) []jobs.Periodic {
 			Every: time.Hour, Run: s.destroyImportSecrets(c)},
 		{Name: "statistics.retention", Description: "Deletes single visits whose retention is over; what was counted of them stays.",
 			Every: time.Hour, Timeout: time.Hour, Run: s.Retention.Trim},
+		{Name: "statistics.trim_labels", Description: "Lets go of the texts that nothing counted has any more, of each site once in 30 days.",
+			Every: time.Hour, Timeout: time.Hour, Run: s.Rollups.TrimLabels},
 		{Name: "statistics.queue_seals", Description: "Queues the counting of site days that are over.",
 			Every: 30 * time.Second, Run: s.Rollups.QueueDue},
 		{Name: "statistics.fold", Description: "Counts new events into the rollups of the current days.",

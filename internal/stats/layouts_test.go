@@ -29,7 +29,8 @@ func (b *bench) said(q Query) (map[string]any, error) {
 	}
 	q.SiteID, q.Zones = b.site.ID, calendar.ZonesOf(b.site)
 	out := map[string]any{}
-	return out, s.snapshot(b.t.Context(), q, question{p, func(ctx context.Context, r Reader, c calendar.Calendar, w calendar.Window) error {
+	return out, s.snapshot(b.t.Context(), q, at(p, func(ctx context.Context, of Reader, c calendar.Calendar, w calendar.Window) error {
+		r := kept{of}
 		spans := c.Plan(w).Spans
 		series, err := c.Series(w, calendar.ByHour)
 		if err != nil {
@@ -49,7 +50,7 @@ func (b *bench) said(q Query) (map[string]any, error) {
 		}
 		out["props"], err = r.Props(ctx, spans, "signup", 200)
 		return err
-	}})
+	}))
 }
 
 // moveTo folds or seals all days.

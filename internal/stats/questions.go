@@ -45,6 +45,17 @@ func (s *Service) Report(ctx context.Context, q Questions) (Answers, error) {
 	if err != nil {
 		return out, err
 	}
+	// Also without any: a range that can't be answered is refused all the same.
+	questions := []question{{p, q.folds(&out)}}
+	if q.Realtime {
+		questions = append(questions, s.realtime(&out.Realtime))
+	}
+	err = s.snapshot(ctx, q.Query, questions...)
+	return out, err
+}
+
+// folds are those of the questions about q's own range.
+func (q Questions) folds(out *Answers) []fold {
 	var folds []fold
 	if q.Summary {
 		folds = append(folds, q.summary(&out.Summary))
@@ -58,76 +69,107 @@ func (s *Service) Report(ctx context.Context, q Questions) (Answers, error) {
 	if q.Events {
 		folds = append(folds, q.customEvents(q.EventName, &out.Events))
 	}
-	// Also without any: a range that can't be answered is refused all the same.
-	questions := []question{{p, func(ctx context.Context, r Reader, c calendar.Calendar, w calendar.Window) error {
-		for _, f := range folds {
-			if err := f(ctx, r, c, w); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}}
-	if q.Realtime {
-		questions = append(questions, s.realtime(&out.Realtime))
-	}
-	err = s.snapshot(ctx, q.Query, questions...)
-	return out, err
+	return folds
 }
 
 func (q Query) summary(out *Summary) fold {
-	return func(ctx context.Context, r Reader, c calendar.Calendar, w calendar.Window) error {
-		var err error
-		if out.Metrics, err = metrics(ctx, r, c.Plan(w).Spans); err != nil || !q.Compare {
-			return err
+	return func(r Reader, c calendar.Calendar, w calendar.Window) (finish, error) {
+		now := metrics(r, c.Plan(w).Spans)
+		if !q.Compare {
+			return func(ctx context.Context) error {
+				var err error
+				out.Metrics, err = now(ctx)
+				return err
+			}, nil
 		}
-		before, err := metrics(ctx, r, c.Plan(w.Previous(c)).Spans)
-		out.Previous, out.Change = &before, newChange(out.Metrics, before)
-		return err
+		before := metrics(r, c.Plan(w.Previous(c)).Spans)
+		return func(ctx context.Context) error {
+			var err error
+			if out.Metrics, err = now(ctx); err != nil {
+				return err
+			}
+			previous, err := before(ctx)
+			out.Previous, out.Change = &previous, newChange(out.Metrics, previous)
+			return err
+		}, nil
 	}
 }
 
-func metrics(ctx context.Context, r Reader, spans []calendar.Span) (Metrics, error) {
-	if filtered, ok := r.(*columnReader); ok {
-		traffic, sessions, err := filtered.Totals(ctx, spans)
-		return newMetrics(traffic, sessions), err
+func metrics(r Reader, spans []calendar.Span) Promise[Metrics] {
+	traffic, sessions := r.Traffic(spans), r.Sessions(spans)
+	return func(ctx context.Context) (Metrics, error) {
+		t, err := traffic(ctx)
+		if err != nil {
+			return Metrics{}, err
+		}
+		s, err := sessions(ctx)
+		return newMetrics(t, s), err
 	}
-	traffic, err := r.Traffic(ctx, spans)
-	if err != nil {
-		return Metrics{}, err
-	}
-	sessions, err := r.Sessions(ctx, spans)
-	return newMetrics(traffic, sessions), err
 }
 
 func (q Query) timeseries(g calendar.Granularity, out *Timeseries) fold {
-	return func(ctx context.Context, r Reader, c calendar.Calendar, w calendar.Window) error {
+	return func(r Reader, c calendar.Calendar, w calendar.Window) (finish, error) {
 		out.Granularity = cmp.Or(g, w.Granularity())
-		p, err := c.Series(w, out.Granularity)
+		now, err := q.buckets(r, c, w, out.Granularity)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if out.Buckets, err = q.buckets(ctx, r, c, p); err != nil || !q.Compare {
-			return err
+		before := Promise[[]Bucket](func(context.Context) ([]Bucket, error) { return nil, nil })
+		if q.Compare {
+			if before, err = q.buckets(r, c, w.Previous(c), out.Granularity); err != nil {
+				return nil, err
+			}
 		}
-		if p, err = c.Series(w.Previous(c), out.Granularity); err != nil {
+		return func(ctx context.Context) error {
+			var err error
+			if out.Buckets, err = now(ctx); err != nil {
+				return err
+			}
+			out.Previous, err = before(ctx)
 			return err
-		}
-		out.Previous, err = q.buckets(ctx, r, c, p)
-		return err
+		}, nil
 	}
 }
 
-func (q Query) buckets(ctx context.Context, r Reader, c calendar.Calendar, p calendar.Plan) ([]Bucket, error) {
-	traffic, err := r.Traffic(ctx, p.Spans)
+func (q Query) buckets(r Reader, c calendar.Calendar, w calendar.Window, g calendar.Granularity) (Promise[[]Bucket], error) {
+	p, err := c.Series(w, g)
 	if err != nil {
 		return nil, err
 	}
-	var sessions []SessionTotals
-	if q.Visits {
-		if sessions, err = r.Sessions(ctx, p.Spans); err != nil {
+	traffic := r.Traffic(p.Spans)
+	if !q.Visits {
+		return func(ctx context.Context) ([]Bucket, error) {
+			t, err := traffic(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return newBuckets(c, p, t), nil
+		}, nil
+	}
+	sessions := r.Sessions(p.Spans)
+	return func(ctx context.Context) ([]Bucket, error) {
+		t, err := traffic(ctx)
+		if err != nil {
 			return nil, err
 		}
-	}
+		s, err := sessions(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out := newBuckets(c, p, t)
+		for i, b := range p.Buckets {
+			var sum SessionTotals
+			for _, of := range s[b.First:b.End] {
+				sum = sum.plus(of, 1)
+			}
+			v := newVisits(sum, out[i].Pageviews)
+			out[i].Visits = &v
+		}
+		return out, nil
+	}, nil
+}
+
+func newBuckets(c calendar.Calendar, p calendar.Plan, traffic []Traffic) []Bucket {
 	out := make([]Bucket, len(p.Buckets))
 	for i, b := range p.Buckets {
 		out[i].Start = b.Start.In(c.ZoneOf(b.Start))
@@ -135,43 +177,45 @@ func (q Query) buckets(ctx context.Context, r Reader, c calendar.Calendar, p cal
 			out[i].Pageviews += t.Pageviews
 			out[i].Visitors += t.Visitors
 		}
-		if q.Visits {
-			var sum SessionTotals
-			for _, t := range sessions[b.First:b.End] {
-				sum = sum.plus(t, 1)
-			}
-			v := newVisits(sum, out[i].Pageviews)
-			out[i].Visits = &v
-		}
 	}
-	return out, nil
+	return out
 }
 
 func (q Query) breakdowns(dimensions []Dimension, out *map[Dimension]List[Row]) fold {
-	return func(ctx context.Context, r Reader, c calendar.Calendar, w calendar.Window) error {
+	return func(r Reader, c calendar.Calendar, w calendar.Window) (finish, error) {
 		spans := c.Plan(w).Spans
-		lists, err := r.Breakdowns(ctx, spans, dimensions, q.Offset+q.Limit)
-		if err != nil {
-			return err
+		ranked := r.Breakdowns(spans, dimensions, q.Offset+q.Limit)
+		visits := Promise[map[Dimension]VisitsByLabel](func(context.Context) (map[Dimension]VisitsByLabel, error) { return nil, nil })
+		ofSessions := slices.DeleteFunc(slices.Clone(dimensions), func(d Dimension) bool { return dimensionOf(d).of != ofSessions })
+		if (q.Visits || q.Empty) && len(ofSessions) > 0 {
+			visits = r.Visits(spans, ofSessions)
 		}
-		if q.Empty {
-			if err := addUnlabelled(ctx, r, spans, dimensions, lists); err != nil {
+		return func(ctx context.Context) error {
+			lists, err := ranked(ctx)
+			if err != nil {
 				return err
 			}
-		}
-		for d, l := range lists {
-			lists[d] = q.cut(l)
-		}
-		if q.Visits {
-			if err := addVisits(ctx, r, spans, lists); err != nil {
+			by, err := visits(ctx)
+			if err != nil {
 				return err
 			}
-		}
-		if q.Empty {
-			nameUnlabelled(lists)
-		}
-		*out = lists
-		return nil
+			if q.Empty {
+				addUnlabelled(by, lists)
+			}
+			for d, l := range lists {
+				lists[d] = q.cut(l)
+			}
+			if q.Visits {
+				if err := addVisits(ctx, by, lists); err != nil {
+					return err
+				}
+			}
+			if q.Empty {
+				nameUnlabelled(lists)
+			}
+			*out = lists
+			return nil
+		}, nil
 	}
 }
 
@@ -184,12 +228,9 @@ func cutList[T any](q Query, l List[T]) List[T] {
 }
 
 // addUnlabelled puts the row without a label where it belongs; its label is "".
-func addUnlabelled(ctx context.Context, r Reader, spans []calendar.Span, dimensions []Dimension, lists map[Dimension]List[Row]) error {
-	found, err := r.Unlabelled(ctx, spans, dimensions)
-	if err != nil {
-		return err
-	}
-	for d, row := range found {
+func addUnlabelled(visits map[Dimension]VisitsByLabel, lists map[Dimension]List[Row]) {
+	for d, of := range visits {
+		row := of.Unlabelled()
 		if row.Visitors == 0 {
 			continue
 		}
@@ -208,27 +249,27 @@ func addUnlabelled(ctx context.Context, r Reader, spans []calendar.Span, dimensi
 		l.Total++
 		lists[d] = l
 	}
-	return nil
 }
 
 // addVisits adds what is known of whole sessions to the rows of their dimensions.
-func addVisits(ctx context.Context, r Reader, spans []calendar.Span, lists map[Dimension]List[Row]) error {
-	for d, l := range lists {
-		if d == ByPage || len(l.Rows) == 0 {
+func addVisits(ctx context.Context, visits map[Dimension]VisitsByLabel, lists map[Dimension]List[Row]) error {
+	for d, by := range visits {
+		rows := lists[d].Rows
+		if len(rows) == 0 {
 			continue
 		}
-		labels := make([]string, len(l.Rows))
-		for i, row := range l.Rows {
+		labels := make([]string, len(rows))
+		for i, row := range rows {
 			labels[i] = row.Label
 		}
-		found, err := r.Visits(ctx, spans, d, labels)
+		found, err := by.Of(ctx, labels)
 		if err != nil {
 			return err
 		}
-		for i, row := range l.Rows {
+		for i, row := range rows {
 			of := found[row.Label]
 			v := newVisits(of.SessionTotals, of.Pageviews)
-			l.Rows[i].Visits = &v
+			rows[i].Visits = &v
 		}
 	}
 	return nil
@@ -257,39 +298,40 @@ func checkEventName(name string) error {
 }
 
 func (q Query) customEvents(name string, out *CustomEvents) fold {
-	return func(ctx context.Context, r Reader, c calendar.Calendar, w calendar.Window) error {
+	return func(r Reader, c calendar.Calendar, w calendar.Window) (finish, error) {
 		spans := c.Plan(w).Spans
-		if filtered, ok := r.(*columnReader); ok && name != "" {
-			events, props, err := filtered.EventsAndProps(ctx, spans, name, q.Offset+q.Limit)
-			out.Events, out.Props = cutList(q, events).Rows, append([]PropCount{}, cutList(q, props).Rows...)
-			out.Total = max(events.Total, props.Total)
+		counted := r.CustomEvents(spans, q.Offset+q.Limit)
+		events := func(ctx context.Context) error {
+			list, err := counted(ctx)
+			out.Events, out.Total = cutList(q, list).Rows, list.Total
 			return err
 		}
-		events, err := r.CustomEvents(ctx, spans, q.Offset+q.Limit)
-		if err != nil {
-			return err
-		}
-		out.Events, out.Total = cutList(q, events).Rows, events.Total
 		if name == "" {
-			return nil
+			return events, nil
 		}
-		props, err := r.Props(ctx, spans, name, q.Offset+q.Limit)
-		if err != nil {
+		props := r.Props(spans, name, q.Offset+q.Limit)
+		return func(ctx context.Context) error {
+			if err := events(ctx); err != nil {
+				return err
+			}
+			list, err := props(ctx)
+			out.Props, out.Total = append([]PropCount{}, cutList(q, list).Rows...), max(out.Total, list.Total)
 			return err
-		}
-		out.Props, out.Total = append([]PropCount{}, cutList(q, props).Rows...), max(out.Total, props.Total)
-		return nil
+		}, nil
 	}
 }
 
 // realtime asks for the visitors of the last RealtimeWindow.
 func (s *Service) realtime(visitors *int64) question {
-	return question{calendar.LastUntil(s.o.Now(), RealtimeWindow), func(ctx context.Context, r Reader, c calendar.Calendar, w calendar.Window) error {
-		traffic, err := r.Traffic(ctx, c.Plan(w).Spans)
-		*visitors = 0
-		for _, t := range traffic {
-			*visitors += t.Visitors
-		}
-		return err
-	}}
+	return question{calendar.LastUntil(s.o.Now(), RealtimeWindow), []fold{func(r Reader, c calendar.Calendar, w calendar.Window) (finish, error) {
+		counted := r.Traffic(c.Plan(w).Spans)
+		return func(ctx context.Context) error {
+			traffic, err := counted(ctx)
+			*visitors = 0
+			for _, t := range traffic {
+				*visitors += t.Visitors
+			}
+			return err
+		}, nil
+	}}}
 }

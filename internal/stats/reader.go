@@ -12,30 +12,41 @@ import (
 	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
+// Promise is an answer that is worked out when it is asked for.
+type Promise[T any] func(ctx context.Context) (T, error)
+
 // Reader answers questions about the spans of one site's plan, all from one snapshot.
-// The calendar, the definitions of window and bucket, and the ratios are above Reader,
-// so that another store has to implement only this interface.
+// Nothing is read before the first promise is kept: what was asked until then may be
+// answered together, from one look at the data. The calendar, the definitions of window and
+// bucket, and the ratios are above Reader, so that another store has to implement only this
+// interface.
 type Reader interface {
 	// Traffic returns what happened inside each span, one element per span.
-	Traffic(ctx context.Context, spans []calendar.Span) ([]Traffic, error)
+	Traffic(spans []calendar.Span) Promise[[]Traffic]
 	// Sessions returns the sessions that start inside each span, one element per span.
-	Sessions(ctx context.Context, spans []calendar.Span) ([]SessionTotals, error)
+	Sessions(spans []calendar.Span) Promise[[]SessionTotals]
 	// Breakdowns returns, for each dimension, the first limit labels of the spans'
 	// sum: visitors descending, pageviews descending, label ascending by bytes
 	// (ByPage: pageviews first), (other) last. Empty labels are left out.
-	Breakdowns(ctx context.Context, spans []calendar.Span, dimensions []Dimension, limit int) (map[Dimension]List[Row], error)
+	Breakdowns(spans []calendar.Span, dimensions []Dimension, limit int) Promise[map[Dimension]List[Row]]
 	// CustomEvents returns the first limit names: count descending, name ascending.
-	CustomEvents(ctx context.Context, spans []calendar.Span, limit int) (List[EventCount], error)
+	CustomEvents(spans []calendar.Span, limit int) Promise[List[EventCount]]
 	// Props returns the first limit pairs of the event name: count descending, key
 	// and value ascending.
-	Props(ctx context.Context, spans []calendar.Span, name string, limit int) (List[PropCount], error)
-	// Visits returns the sessions that start inside the spans and have one of labels in a
-	// dimension of sessions. "" are those without a label, (other) those whose label
-	// Breakdowns has no row for.
-	Visits(ctx context.Context, spans []calendar.Span, d Dimension, labels []string) (map[string]LabelVisits, error)
-	// Unlabelled returns, of each dimension of sessions, the row that Breakdowns leaves
-	// out: those without a label. Where there are none, its numbers are 0.
-	Unlabelled(ctx context.Context, spans []calendar.Span, dimensions []Dimension) (map[Dimension]Row, error)
+	Props(spans []calendar.Span, name string, limit int) Promise[List[PropCount]]
+	// Visits returns the sessions that start inside the spans by their labels in dimensions
+	// of sessions.
+	Visits(spans []calendar.Span, dimensions []Dimension) Promise[map[Dimension]VisitsByLabel]
+}
+
+// VisitsByLabel are whole sessions by their labels in a dimension.
+type VisitsByLabel interface {
+	// Of returns those with one of labels. "" are those without a label, (other) those whose
+	// label Breakdowns has no row for.
+	Of(ctx context.Context, labels []string) (map[string]LabelVisits, error)
+	// Unlabelled is the row that Breakdowns leaves out: those without a label. Where there
+	// are none, its numbers are 0.
+	Unlabelled() Row
 }
 
 // List is the first rows of a list, and how many rows the whole list has.

@@ -2,7 +2,6 @@ package stats
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,7 +11,6 @@ import (
 	"github.com/waypost/waypost/db/dbsqlc"
 	"github.com/waypost/waypost/internal/stats/calendar"
 	"github.com/waypost/waypost/internal/stats/columns"
-	"github.com/waypost/waypost/internal/stats/session"
 )
 
 // columnReader answers with filters. Sealed days are read as the columns that were packed
@@ -29,6 +27,7 @@ type columnReader struct {
 	match    *matcher
 	schema   columns.Schema
 	window   int64 // ServiceOptions.Window
+	asked    []ask // since the last scan
 }
 
 func newColumnReader(ctx context.Context, r columnReader, filters Filters) (*columnReader, error) {
@@ -43,7 +42,7 @@ type spanGroup struct {
 	*rollupDay
 	first int // of spans in that list
 	spans []calendar.Span
-	alone bool // of a block of the day: there is no other
+	alone bool // while one of its blocks is counted: there is no other
 }
 
 // whole reports whether g is just the whole day.
@@ -77,6 +76,8 @@ func (r *columnReader) singles(spans []calendar.Span) []spanGroup {
 
 // counter counts what is left of one day after another.
 type counter interface {
+	// begin is called before the first day, to look up what labels are compared with.
+	begin(ctx context.Context, labels *dictionary) error
 	// want adds what is read to w.
 	want(w *columns.Wanted)
 	// count takes a block of g's day, of which k is left.
@@ -85,75 +86,43 @@ type counter interface {
 	done(g spanGroup)
 }
 
-// counters count the same at once.
-type counters []counter
-
-func (c counters) want(w *columns.Wanted) {
-	for _, each := range c {
-		each.want(w)
-	}
+// ask asks a counter to count days.
+type ask struct {
+	counter
+	groups []spanGroup
 }
 
-func (c counters) count(g spanGroup, b *columns.Block, k *marks) {
-	for _, each := range c {
-		each.count(g, b, k)
-	}
-}
+// ask has c count the days of groups with the next scan.
+func (r *columnReader) ask(groups []spanGroup, c counter) { r.asked = append(r.asked, ask{c, groups}) }
 
-func (c counters) done(g spanGroup) {
-	for _, each := range c {
-		each.done(g)
+// fetch has everything counted that was asked since the last scan.
+func (r *columnReader) fetch(ctx context.Context) error {
+	if len(r.asked) == 0 {
+		return nil
 	}
-}
-
-// scan lets c count what filters leave of the days of groups.
-func (r *columnReader) scan(ctx context.Context, groups []spanGroup, c counter) error {
-	w := columns.Wanted{Labels: make([]bool, r.schema.Columns())}
-	r.match.want(&w)
-	c.want(&w)
-	timed := w
-	timed.Labels = slices.Clone(w.Labels)
-	timed.Times, timed.Labels[columnOf(byEvent)] = true, true
-	var packed, packedParts []spanGroup
-	s := scanner{columnReader: r, counter: c, wanted: w}
-	for _, g := range groups {
-		switch {
-		case g.trimmed:
-			return session.ErrTrimmed
-		case g.state != stateSealed || !g.packed:
-			s.wanted = w
-			if !g.whole() {
-				s.wanted = timed
-			}
-			if err := s.scanOpen(ctx, g); err != nil {
-				return err
-			}
-		case g.whole():
-			packed = append(packed, g)
-		default:
-			packedParts = append(packedParts, g)
-		}
-	}
-	s.wanted = w
-	if err := s.scanPacked(ctx, packed); err != nil {
+	if err := r.scan(ctx, r.asked...); err != nil {
 		return err
 	}
-	s.wanted = timed
-	return s.scanPacked(ctx, packedParts)
+	r.asked = nil
+	return nil
 }
 
 // scanner goes through blocks.
 type scanner struct {
 	*columnReader
-	counter counter
-	wanted  columns.Wanted
-	marks   marks
+	wanted columns.Wanted
+	marks  marks
 }
 
-// take lets the counter count what is left of a block.
-func (s *scanner) take(g spanGroup, b *columns.Block) {
-	if b.Sessions() > 0 && s.match.mark(b, &s.marks) {
-		s.counter.count(g, b, &s.marks)
+// take lets the counters of a day count what is left of a block; alone says that the day has
+// no other.
+func (s *scanner) take(d dayAsks, b *columns.Block, alone bool) {
+	if b.Sessions() == 0 || !s.match.mark(b, &s.marks) {
+		return
+	}
+	for _, of := range d.counts {
+		of.group.alone = alone
+		of.count(of.group, b, &s.marks)
 	}
 }
 
@@ -173,32 +142,32 @@ func (s *scanner) know(t columns.Text) int64 {
 const defaultBlockEvents = 1 << 15
 
 // scanOpen goes through a day that isn't packed.
-func (s *scanner) scanOpen(ctx context.Context, g spanGroup) error {
+func (s *scanner) scanOpen(ctx context.Context, d dayAsks) error {
 	builder := columns.NewBuilderOf(s.schema, s.wanted.Labels)
 	add := func(sessions []columns.Session) {
 		builder.AddVisitor(sessions)
 		if builder.Block().Events() >= defaultBlockEvents {
-			s.take(g, builder.Block())
+			s.take(d, builder.Block(), false)
 			builder.Reset()
 		}
 	}
 	var err error
-	if g.state == stateOpen {
-		err = s.eachOpen(ctx, g, add)
+	if d.state == stateOpen {
+		err = s.eachOpen(ctx, d.rollupDay, add)
 	} else {
-		err = eachVisits(ctx, s.queries, s.tx, s.siteID, g.siteDay, func(visitors []int64, visits map[int64][]rawVisit) error {
-			return s.addVisits(ctx, g, visitors, visits, add)
+		err = eachVisits(ctx, s.queries, s.tx, s.siteID, d.siteDay, func(visitors []int64, visits map[int64][]rawVisit) error {
+			return s.addVisits(ctx, d.rollupDay, visitors, visits, add)
 		})
 	}
 	if err != nil {
 		return err
 	}
-	s.take(g, builder.Block())
-	s.counter.done(g)
+	s.take(d, builder.Block(), false)
+	d.done()
 	return nil
 }
 
-func (s *scanner) addVisits(ctx context.Context, g spanGroup, visitors []int64, visits map[int64][]rawVisit, add func([]columns.Session)) error {
+func (s *scanner) addVisits(ctx context.Context, d *rollupDay, visitors []int64, visits map[int64][]rawVisit, add func([]columns.Session)) error {
 	var texts []labelText
 	for _, of := range visits {
 		for _, v := range of {
@@ -211,7 +180,7 @@ func (s *scanner) addVisits(ctx context.Context, g spanGroup, visitors []int64, 
 	for _, visitor := range visitors {
 		var sessions []columns.Session
 		for _, v := range visits[visitor] {
-			sessions = append(sessions, v.resolve(s.labels, g.Start))
+			sessions = append(sessions, v.resolve(s.labels, d.Start))
 		}
 		if len(sessions) > 0 {
 			add(sessions)
@@ -221,11 +190,11 @@ func (s *scanner) addVisits(ctx context.Context, g spanGroup, visitors []int64, 
 }
 
 // eachOpen calls add for all visitors of an open day.
-func (s *scanner) eachOpen(ctx context.Context, g spanGroup, add func([]columns.Session)) error {
+func (s *scanner) eachOpen(ctx context.Context, d *rollupDay, add func([]columns.Session)) error {
 	var stale []int64
-	if g.stale {
+	if d.stale {
 		var err error
-		if stale, err = s.queries.ListStaleVisitors(ctx, s.tx, s.siteID, g.Date, allRows); err != nil {
+		if stale, err = s.queries.ListStaleVisitors(ctx, s.tx, s.siteID, d.Date, allRows); err != nil {
 			return err
 		}
 	}
@@ -235,7 +204,7 @@ func (s *scanner) eachOpen(ctx context.Context, g spanGroup, add func([]columns.
 	}
 	// By hand, as listColumns, so that nothing is copied out of the driver's buffer.
 	const listVisitors = `select visitor, sessions from rollup_visitors where site_id = $1 and day = $2`
-	rows, err := s.tx.Query(ctx, listVisitors, s.siteID, g.Date)
+	rows, err := s.tx.Query(ctx, listVisitors, s.siteID, d.Date)
 	if err != nil {
 		return err
 	}
@@ -260,8 +229,8 @@ func (s *scanner) eachOpen(ctx context.Context, g spanGroup, add func([]columns.
 		some := stale[:min(len(stale), visitsPerRead)]
 		stale = stale[len(some):]
 		var visits map[int64][]rawVisit
-		if visits, err = loadVisits(ctx, s.queries, s.tx, s.siteID, g.siteDay, some); err == nil {
-			err = s.addVisits(ctx, g, some, visits, add)
+		if visits, err = loadVisits(ctx, s.queries, s.tx, s.siteID, d.siteDay, some); err == nil {
+			err = s.addVisits(ctx, d, some, visits, add)
 		}
 	}
 	return err

@@ -1,24 +1,26 @@
 package stats
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"github.com/waypost/waypost/internal/stats/columns"
 )
 
-// totalsCounter counts traffic and, where sessions isn't nil, sessions, by span.
-type totalsCounter struct {
+// trafficCounter counts traffic by span.
+type trafficCounter struct {
 	traffic  []Traffic
-	sessions []SessionTotals
 	visitors []int32 // by span of a day: the last visitor counted
 }
 
-func (c *totalsCounter) want(w *columns.Wanted) { w.Micros = w.Micros || c.sessions != nil }
+func (c *trafficCounter) begin(context.Context, *dictionary) error { return nil }
 
-func (c *totalsCounter) done(spanGroup) {}
+func (c *trafficCounter) want(*columns.Wanted) {}
 
-func (c *totalsCounter) count(g spanGroup, b *columns.Block, k *marks) {
+func (c *trafficCounter) done(spanGroup) {}
+
+func (c *trafficCounter) count(g spanGroup, b *columns.Block, k *marks) {
 	if g.whole() {
 		c.countWhole(g, b, k)
 		return
@@ -30,9 +32,6 @@ func (c *totalsCounter) count(g spanGroup, b *columns.Block, k *marks) {
 	within := newInstants(g)
 	names := b.Labels[columnOf(byEvent)]
 	for _, l := range k.left {
-		if at := within.find(b.Starts[l.at]); at >= 0 && c.sessions != nil {
-			c.addSession(g.first+at, b, l.at)
-		}
 		for e := l.from; e < l.to; e++ {
 			if k.events != nil && !k.events[e] {
 				continue
@@ -53,16 +52,7 @@ func (c *totalsCounter) count(g spanGroup, b *columns.Block, k *marks) {
 	}
 }
 
-func (c *totalsCounter) addSession(span int, b *columns.Block, i int32) {
-	to := &c.sessions[span]
-	to.Sessions++
-	to.Micros += b.Micros[i]
-	if b.Views[i] == 1 && b.Customs[i] == 0 {
-		to.Bounces++
-	}
-}
-
-func (c *totalsCounter) countWhole(g spanGroup, b *columns.Block, k *marks) {
+func (c *trafficCounter) countWhole(g spanGroup, b *columns.Block, k *marks) {
 	to := &c.traffic[g.first]
 	names := b.Labels[columnOf(byEvent)].Codes
 	last := int32(0)
@@ -70,9 +60,6 @@ func (c *totalsCounter) countWhole(g spanGroup, b *columns.Block, k *marks) {
 		if l.visitor != last {
 			to.Visitors++
 			last = l.visitor
-		}
-		if c.sessions != nil {
-			c.addSession(g.first, b, l.at)
 		}
 		if k.events == nil {
 			to.Pageviews += int64(b.Views[l.at])
@@ -82,6 +69,38 @@ func (c *totalsCounter) countWhole(g spanGroup, b *columns.Block, k *marks) {
 			if k.events[at] && names[at] == 0 {
 				to.Pageviews++
 			}
+		}
+	}
+}
+
+// sessionCounter counts sessions by the span that they start in.
+type sessionCounter struct {
+	sessions []SessionTotals
+}
+
+func (c *sessionCounter) begin(context.Context, *dictionary) error { return nil }
+
+func (c *sessionCounter) want(w *columns.Wanted) { w.Micros = true }
+
+func (c *sessionCounter) done(spanGroup) {}
+
+func (c *sessionCounter) count(g spanGroup, b *columns.Block, k *marks) {
+	var within *instants
+	if !g.whole() {
+		within = newInstants(g)
+	}
+	for _, l := range k.left {
+		at := 0
+		if within != nil {
+			if at = within.find(b.Starts[l.at]); at < 0 {
+				continue
+			}
+		}
+		to := &c.sessions[g.first+at]
+		to.Sessions++
+		to.Micros += b.Micros[l.at]
+		if b.Views[l.at] == 1 && b.Customs[l.at] == 0 {
+			to.Bounces++
 		}
 	}
 }
@@ -145,12 +164,18 @@ func (c *codeCount) add(visitor int32, n int64) {
 	}
 }
 
-func newLabelCounter(names []Dimension, labelCap int, otherText int64) *labelCounter {
-	c := &labelCounter{labelCap: labelCap, otherText: otherText, ofDay: make([][]labelCount, len(names)), crowded: make(map[Dimension][]spanGroup)}
+func newLabelCounter(names []Dimension, labelCap int) *labelCounter {
+	c := &labelCounter{labelCap: labelCap, ofDay: make([][]labelCount, len(names)), crowded: make(map[Dimension][]spanGroup)}
 	for _, name := range names {
 		c.dimensions, c.columns, c.sums = append(c.dimensions, dimensionOf(name)), append(c.columns, columnOf(name)), append(c.sums, &tally{})
 	}
 	return c
+}
+
+func (c *labelCounter) begin(ctx context.Context, labels *dictionary) error {
+	var err error
+	c.otherText, err = labels.idOf(ctx, labelText{label: other})
+	return err
 }
 
 func (c *labelCounter) want(w *columns.Wanted) {
@@ -289,7 +314,8 @@ func eachEvent(g spanGroup, b *columns.Block, k *marks, f func(e, visitor int32,
 
 // propCounter counts the properties of an event.
 type propCounter struct {
-	event   int64 // its name's label id
+	name    string
+	event   int64 // the name's label id
 	sum     *tally
 	few     int // pairs of a day, which are within all caps
 	ofDay   []labelCount
@@ -300,6 +326,12 @@ type propCounter struct {
 
 // maxPairs is how many pairs, of days that have many, are held at once.
 const maxPairs = 2_000_000
+
+func (c *propCounter) begin(ctx context.Context, labels *dictionary) error {
+	var err error
+	c.event, err = labels.idOf(ctx, labelText{label: c.name})
+	return err
+}
 
 func (c *propCounter) want(w *columns.Wanted) { w.Props, w.Labels[columnOf(byEvent)] = true, true }
 

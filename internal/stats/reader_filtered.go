@@ -10,78 +10,70 @@ import (
 )
 
 // Traffic implements Reader.
-func (r *columnReader) Traffic(ctx context.Context, spans []calendar.Span) ([]Traffic, error) {
-	c := totalsCounter{traffic: make([]Traffic, len(spans))}
-	return c.traffic, r.scan(ctx, r.groups(spans), &c)
+func (r *columnReader) Traffic(spans []calendar.Span) Promise[[]Traffic] {
+	c := trafficCounter{traffic: make([]Traffic, len(spans))}
+	r.ask(r.groups(spans), &c)
+	return func(ctx context.Context) ([]Traffic, error) { return c.traffic, r.fetch(ctx) }
 }
 
 // Sessions implements Reader.
-func (r *columnReader) Sessions(ctx context.Context, spans []calendar.Span) ([]SessionTotals, error) {
-	_, sessions, err := r.Totals(ctx, spans)
-	return sessions, err
-}
-
-// Totals is Traffic and Sessions at once.
-func (r *columnReader) Totals(ctx context.Context, spans []calendar.Span) ([]Traffic, []SessionTotals, error) {
-	c := totalsCounter{traffic: make([]Traffic, len(spans)), sessions: make([]SessionTotals, len(spans))}
-	return c.traffic, c.sessions, r.scan(ctx, r.groups(spans), &c)
+func (r *columnReader) Sessions(spans []calendar.Span) Promise[[]SessionTotals] {
+	c := sessionCounter{sessions: make([]SessionTotals, len(spans))}
+	r.ask(r.groups(spans), &c)
+	return func(ctx context.Context) ([]SessionTotals, error) { return c.sessions, r.fetch(ctx) }
 }
 
 // Breakdowns implements Reader.
-func (r *columnReader) Breakdowns(ctx context.Context, spans []calendar.Span, dimensions []Dimension, limit int) (map[Dimension]List[Row], error) {
-	sums, err := r.countLabels(ctx, spans, dimensions, r.labelCap)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[Dimension]List[Row], len(dimensions))
-	for i, d := range dimensions {
-		ranked, err := r.rank(ctx, d, sums[i], limit)
+func (r *columnReader) Breakdowns(spans []calendar.Span, dimensions []Dimension, limit int) Promise[map[Dimension]List[Row]] {
+	counted := r.countLabels(spans, dimensions, r.labelCap)
+	return func(ctx context.Context) (map[Dimension]List[Row], error) {
+		sums, err := counted(ctx)
 		if err != nil {
 			return nil, err
 		}
-		rows := make([]Row, len(ranked.Rows))
-		for i, c := range ranked.Rows {
-			rows[i] = Row{Label: r.text(c.label), Visitors: c.visitors, Pageviews: c.pageviews}
+		out := make(map[Dimension]List[Row], len(dimensions))
+		for i, d := range dimensions {
+			ranked, err := r.rank(ctx, d, sums[i], limit)
+			if err != nil {
+				return nil, err
+			}
+			rows := make([]Row, len(ranked.Rows))
+			for i, c := range ranked.Rows {
+				rows[i] = Row{Label: r.text(c.label), Visitors: c.visitors, Pageviews: c.pageviews}
+			}
+			out[d] = List[Row]{rows, ranked.Total}
 		}
-		out[d] = List[Row]{rows, ranked.Total}
+		return out, nil
 	}
-	return out, nil
 }
 
 // CustomEvents implements Reader.
-func (r *columnReader) CustomEvents(ctx context.Context, spans []calendar.Span, limit int) (List[EventCount], error) {
-	sums, err := r.countLabels(ctx, spans, []Dimension{byEvent}, r.caps.Names)
-	if err != nil {
-		return List[EventCount]{}, err
+func (r *columnReader) CustomEvents(spans []calendar.Span, limit int) Promise[List[EventCount]] {
+	counted := r.countLabels(spans, []Dimension{byEvent}, r.caps.Names)
+	return func(ctx context.Context) (List[EventCount], error) {
+		sums, err := counted(ctx)
+		if err != nil {
+			return List[EventCount]{}, err
+		}
+		ranked, err := r.rank(ctx, byEvent, sums[0], limit)
+		out := List[EventCount]{make([]EventCount, len(ranked.Rows)), ranked.Total}
+		for i, c := range ranked.Rows {
+			out.Rows[i] = EventCount{Name: r.text(c.label), Count: c.pageviews, Visitors: c.visitors}
+		}
+		return out, err
 	}
-	return r.rankEvents(ctx, sums[0], limit)
-}
-
-func (r *columnReader) rankEvents(ctx context.Context, sum *tally, limit int) (List[EventCount], error) {
-	ranked, err := r.rank(ctx, byEvent, sum, limit)
-	out := List[EventCount]{make([]EventCount, len(ranked.Rows)), ranked.Total}
-	for i, c := range ranked.Rows {
-		out.Rows[i] = EventCount{Name: r.text(c.label), Count: c.pageviews, Visitors: c.visitors}
-	}
-	return out, err
 }
 
 // Props implements Reader.
-func (r *columnReader) Props(ctx context.Context, spans []calendar.Span, name string, limit int) (List[PropCount], error) {
-	c, err := r.newPropCounter(ctx, name)
-	if err != nil {
-		return List[PropCount]{}, err
+func (r *columnReader) Props(spans []calendar.Span, name string, limit int) Promise[List[PropCount]] {
+	c := &propCounter{name: name, sum: &tally{}, few: min(r.caps.Keys, r.caps.Values)}
+	r.ask(r.singles(spans), c)
+	return func(ctx context.Context) (List[PropCount], error) {
+		if err := r.fetch(ctx); err != nil {
+			return List[PropCount]{}, err
+		}
+		return r.rankProps(ctx, c, limit)
 	}
-	if err := r.scan(ctx, r.singles(spans), c); err != nil {
-		return List[PropCount]{}, err
-	}
-	return r.rankProps(ctx, c, limit)
-}
-
-func (r *columnReader) newPropCounter(ctx context.Context, name string) (*propCounter, error) {
-	event := labelText{label: name}
-	err := r.labels.find(ctx, []labelText{event})
-	return &propCounter{event: r.labels.ids[event], sum: &tally{}, few: min(r.caps.Keys, r.caps.Values)}, err
 }
 
 func (r *columnReader) rankProps(ctx context.Context, c *propCounter, limit int) (List[PropCount], error) {
@@ -106,70 +98,54 @@ func (r *columnReader) rankProps(ctx context.Context, c *propCounter, limit int)
 	return out, err
 }
 
-// EventsAndProps is CustomEvents and Props at once.
-func (r *columnReader) EventsAndProps(ctx context.Context, spans []calendar.Span, name string, limit int) (List[EventCount], List[PropCount], error) {
-	none := func(err error) (List[EventCount], List[PropCount], error) {
-		return List[EventCount]{}, List[PropCount]{}, err
-	}
-	ofProps, err := r.newPropCounter(ctx, name)
-	if err != nil {
-		return none(err)
-	}
-	sums, err := r.countLabels(ctx, spans, []Dimension{byEvent}, r.caps.Names, ofProps)
-	if err != nil {
-		return none(err)
-	}
-	events, err := r.rankEvents(ctx, sums[0], limit)
-	if err != nil {
-		return none(err)
-	}
-	props, err := r.rankProps(ctx, ofProps, limit)
-	return events, props, err
-}
-
 // countLabels returns the labels of each dimension, of which labelCap keep their name on
-// each day; 0 for all. Others count as well.
-func (r *columnReader) countLabels(ctx context.Context, spans []calendar.Span, dimensions []Dimension, labelCap int, others ...counter) ([]*tally, error) {
-	literal := labelText{label: other}
-	if err := r.labels.find(ctx, []labelText{literal}); err != nil {
-		return nil, err
-	}
-	c := newLabelCounter(dimensions, labelCap, r.labels.ids[literal])
-	if err := r.scan(ctx, r.singles(spans), append(counters{c}, others...)); err != nil {
-		return nil, err
-	}
-	for i, d := range dimensions {
-		for _, g := range c.crowded[d] {
-			if err := r.countCrowded(ctx, g, d, c, c.sums[i]); err != nil {
-				return nil, err
+// each day.
+func (r *columnReader) countLabels(spans []calendar.Span, dimensions []Dimension, labelCap int) Promise[[]*tally] {
+	c := newLabelCounter(dimensions, labelCap)
+	r.ask(r.singles(spans), c)
+	return func(ctx context.Context) ([]*tally, error) {
+		if err := r.fetch(ctx); err != nil {
+			return nil, err
+		}
+		for i, d := range dimensions {
+			for _, g := range c.crowded[d] {
+				if err := r.countCrowded(ctx, g, d, c.labelCap, c.sums[i]); err != nil {
+					return nil, err
+				}
 			}
 		}
+		return c.sums, nil
 	}
-	return c.sums, nil
 }
 
 // countCrowded adds a day with more labels than the cap to sum.
-func (r *columnReader) countCrowded(ctx context.Context, g spanGroup, d Dimension, of *labelCounter, sum *tally) error {
-	all := newLabelCounter([]Dimension{d}, 0, of.otherText)
-	if err := r.scan(ctx, []spanGroup{g}, all); err != nil {
-		return err
-	}
-	kept, err := r.rank(ctx, d, all.sums[0], of.labelCap)
+func (r *columnReader) countCrowded(ctx context.Context, g spanGroup, d Dimension, labelCap int, sum *tally) error {
+	kept, err := r.firstLabels(ctx, g, d, labelCap)
 	if err != nil {
 		return err
 	}
-	rest := restCounter{labelCounter: newLabelCounter([]Dimension{d}, 0, of.otherText), kept: make(map[int64]bool, len(kept.Rows))}
-	for _, c := range kept.Rows {
+	rest := restCounter{labelCounter: newLabelCounter([]Dimension{d}, 0), kept: make(map[int64]bool, len(kept))}
+	for _, c := range kept {
 		if c.label != otherID {
 			rest.kept[c.label] = true
 			sum.add(c)
 		}
 	}
-	if err := r.scan(ctx, []spanGroup{g}, &rest); err != nil {
+	if err := r.scan(ctx, ask{&rest, []spanGroup{g}}); err != nil {
 		return err
 	}
 	sum.add(labelCount{label: otherID, visitors: rest.sum.visitors, pageviews: rest.sum.pageviews})
 	return nil
+}
+
+// firstLabels returns the labels of a crowded day that keep their name.
+func (r *columnReader) firstLabels(ctx context.Context, g spanGroup, d Dimension, labelCap int) ([]labelCount, error) {
+	all := newLabelCounter([]Dimension{d}, 0)
+	if err := r.scan(ctx, ask{all, []spanGroup{g}}); err != nil {
+		return nil, err
+	}
+	kept, err := r.rank(ctx, d, all.sums[0], labelCap)
+	return kept.Rows, err
 }
 
 // restCounter counts what has a label that isn't kept, with its visitors distinct.

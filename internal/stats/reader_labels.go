@@ -12,7 +12,7 @@ import (
 	"github.com/waypost/waypost/internal/stats/calendar"
 )
 
-// Breakdowns implements Reader.
+// Breakdowns is that of Reader, at once.
 func (r *rollupReader) Breakdowns(ctx context.Context, spans []calendar.Span, dimensions []Dimension, limit int) (map[Dimension]List[Row], error) {
 	whole, rest, err := r.split(ctx, spans)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *rollupReader) Breakdowns(ctx context.Context, spans []calendar.Span, di
 	return out, nil
 }
 
-// CustomEvents implements Reader.
+// CustomEvents is that of Reader, at once.
 func (r *rollupReader) CustomEvents(ctx context.Context, spans []calendar.Span, limit int) (List[EventCount], error) {
 	whole, rest, err := r.split(ctx, spans)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *rollupReader) CustomEvents(ctx context.Context, spans []calendar.Span, 
 	return out, err
 }
 
-// Props implements Reader.
+// Props is that of Reader, at once.
 func (r *rollupReader) Props(ctx context.Context, spans []calendar.Span, name string, limit int) (List[PropCount], error) {
 	whole, rest, err := r.split(ctx, spans)
 	if err != nil {

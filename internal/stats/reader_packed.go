@@ -29,8 +29,8 @@ const (
 )
 
 // scanPacked goes through the stored columns of sealed days.
-func (s *scanner) scanPacked(ctx context.Context, groups []spanGroup) error {
-	if len(groups) == 0 {
+func (s *scanner) scanPacked(ctx context.Context, days []dayAsks) error {
+	if len(days) == 0 {
 		return nil
 	}
 	if _, err := s.tx.Exec(ctx, byKey); err != nil {
@@ -43,17 +43,17 @@ func (s *scanner) scanPacked(ctx context.Context, groups []spanGroup) error {
 	for i, name := range p.parts {
 		p.numbers[name] = i
 	}
-	for len(groups) > 0 {
-		n, views := 1, groups[0].traffic.Pageviews
-		for ; n < len(groups) && groups[n].Date.After(groups[n-1].Date); n++ {
-			if views += groups[n].traffic.Pageviews; views > s.window {
+	for len(days) > 0 {
+		n, views := 1, days[0].traffic.Pageviews
+		for ; n < len(days) && days[n].Date.After(days[n-1].Date); n++ {
+			if views += days[n].traffic.Pageviews; views > s.window {
 				break
 			}
 		}
-		if err := p.stretch(ctx, groups[:n]); err != nil {
+		if err := p.stretch(ctx, days[:n]); err != nil {
 			return err
 		}
-		groups = groups[n:]
+		days = days[n:]
 	}
 	_, err := s.tx.Exec(ctx, usual)
 	return err
@@ -112,40 +112,40 @@ type storedBlock struct {
 	hopeless bool      // nothing in it matches
 }
 
-// stretch counts the days of groups, which follow each other.
-func (p *packedScan) stretch(ctx context.Context, groups []spanGroup) error {
-	if err := p.filterColumns(ctx, groups); err != nil {
+// stretch counts days that follow each other.
+func (p *packedScan) stretch(ctx context.Context, days []dayAsks) error {
+	if err := p.filterColumns(ctx, days); err != nil {
 		return err
 	}
 	next := 0 // whose last block wasn't yet
 	finish := func(before int) {
 		for ; next < before; next++ {
-			p.counter.done(groups[next])
+			days[next].done()
 		}
 	}
-	err := p.readRest(ctx, groups, func(of []*storedBlock) error {
+	err := p.readRest(ctx, days, func(of []*storedBlock) error {
 		for _, b := range of {
 			finish(b.at)
-			if err := p.count(groups[b.at], b); err != nil {
+			if err := p.count(days[b.at], b); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	finish(len(groups))
+	finish(len(days))
 	return err
 }
 
 // filterColumns finds the stretch's blocks in which something may match.
-func (p *packedScan) filterColumns(ctx context.Context, groups []spanGroup) error {
-	at := make(map[time.Time]int, len(groups))
-	for i, g := range groups {
+func (p *packedScan) filterColumns(ctx context.Context, days []dayAsks) error {
+	at := make(map[time.Time]int, len(days))
+	for i, g := range days {
 		at[g.Date] = i
 	}
-	blocks := make([][]*storedBlock, len(groups))
+	blocks := make([][]*storedBlock, len(days))
 	p.memory.reset()
 	p.dicts = p.dicts[:0]
-	rows, err := p.tx.Query(ctx, listColumns, p.siteID, p.parts[:p.first], groups[0].Date, groups[len(groups)-1].Date, 0, allRows)
+	rows, err := p.tx.Query(ctx, listColumns, p.siteID, p.parts[:p.first], days[0].Date, days[len(days)-1].Date, 0, allRows)
 	if err != nil {
 		return err
 	}
@@ -213,13 +213,13 @@ func (p *packedScan) eachRow(rows pgx.Rows, f func(part int, day time.Time, numb
 
 // windows cuts what was found into windows: blocks of days that follow each other, or of
 // one day.
-func (p *packedScan) windows(groups []spanGroup) [][]*storedBlock {
+func (p *packedScan) windows(days []dayAsks) [][]*storedBlock {
 	var out [][]*storedBlock
 	size := 0
 	for i, b := range p.found {
 		n := len(b.parts[0]) * (len(p.parts) - p.first) * 2
 		last := len(out) - 1
-		if i == 0 || int64(size+n) > p.window || groups[b.at].Date.Sub(groups[p.found[i-1].at].Date) > 3*24*time.Hour || b.number > 0 && len(out[last]) > 0 && out[last][0].at != b.at {
+		if i == 0 || int64(size+n) > p.window || days[b.at].Date.Sub(days[p.found[i-1].at].Date) > 3*24*time.Hour || out[last][0].at != b.at && !(b.alone && out[last][0].alone) {
 			out, size = append(out, nil), 0
 			last++
 		}
@@ -229,14 +229,14 @@ func (p *packedScan) windows(groups []spanGroup) [][]*storedBlock {
 }
 
 // readRest reads the other columns of what was found and calls f for each window.
-func (p *packedScan) readRest(ctx context.Context, groups []spanGroup, f func([]*storedBlock) error) error {
+func (p *packedScan) readRest(ctx context.Context, days []dayAsks, f func([]*storedBlock) error) error {
 	if len(p.found) == 0 {
 		return nil
 	}
 	if p.first == len(p.parts) {
 		return f(p.found)
 	}
-	windows := p.windows(groups)
+	windows := p.windows(days)
 	var batch pgx.Batch
 	for _, w := range windows {
 		first, last := w[0], w[len(w)-1]
@@ -244,10 +244,10 @@ func (p *packedScan) readRest(ctx context.Context, groups []spanGroup, f func([]
 		if first.at == last.at {
 			from, to = first.number, last.number
 		}
-		batch.Queue(listColumns, p.siteID, p.parts[p.first:], groups[first.at].Date, groups[last.at].Date, from, to)
+		batch.Queue(listColumns, p.siteID, p.parts[p.first:], days[first.at].Date, days[last.at].Date, from, to)
 	}
 	results := p.tx.SendBatch(ctx, &batch)
-	err := p.eachWindow(results, groups, windows, f)
+	err := p.eachWindow(results, days, windows, f)
 	if closed := results.Close(); err == nil {
 		err = closed
 	}
@@ -256,7 +256,7 @@ func (p *packedScan) readRest(ctx context.Context, groups []spanGroup, f func([]
 
 // eachWindow reads a window while f counts the one before. When it returns, nobody uses
 // results any more.
-func (p *packedScan) eachWindow(results pgx.BatchResults, groups []spanGroup, windows [][]*storedBlock, f func([]*storedBlock) error) error {
+func (p *packedScan) eachWindow(results pgx.BatchResults, days []dayAsks, windows [][]*storedBlock, f func([]*storedBlock) error) error {
 	read, free, stop := make(chan error), make(chan *arena, len(p.ahead)), make(chan struct{})
 	for i := range p.ahead {
 		free <- &p.ahead[i]
@@ -268,7 +268,7 @@ func (p *packedScan) eachWindow(results pgx.BatchResults, groups []spanGroup, wi
 			case <-stop:
 				return
 			case memory := <-free:
-				err := p.readWindow(results, groups, w, memory)
+				err := p.readWindow(results, days, w, memory)
 				select {
 				case read <- err:
 				case <-stop:
@@ -297,7 +297,7 @@ func (p *packedScan) eachWindow(results pgx.BatchResults, groups []spanGroup, wi
 	return nil
 }
 
-func (p *packedScan) readWindow(results pgx.BatchResults, groups []spanGroup, w []*storedBlock, memory *arena) error {
+func (p *packedScan) readWindow(results pgx.BatchResults, days []dayAsks, w []*storedBlock, memory *arena) error {
 	memory.reset()
 	rows, err := results.Query()
 	if err != nil {
@@ -305,7 +305,7 @@ func (p *packedScan) readWindow(results pgx.BatchResults, groups []spanGroup, w 
 	}
 	at := 0 // rows of a part come in the order of w
 	return p.eachRow(rows, func(part int, day time.Time, number int32, packed []byte) error {
-		same := func(b *storedBlock) bool { return b.number == number && groups[b.at].Date.Equal(day) }
+		same := func(b *storedBlock) bool { return b.number == number && days[b.at].Date.Equal(day) }
 		for n := range w {
 			if i := (at + n) % len(w); same(w[i]) {
 				w[i].parts[part], at = memory.keep(packed), i+1
@@ -316,8 +316,8 @@ func (p *packedScan) readWindow(results pgx.BatchResults, groups []spanGroup, w 
 	})
 }
 
-// count decodes a block and lets the counter have it.
-func (p *packedScan) count(g spanGroup, of *storedBlock) error {
+// count decodes a block and lets the counters have it.
+func (p *packedScan) count(d dayAsks, of *storedBlock) error {
 	b := p.block
 	b.Reset()
 	for i, part := range of.parts {
@@ -334,7 +334,6 @@ func (p *packedScan) count(g spanGroup, of *storedBlock) error {
 		}
 	}
 	p.schema.Complete(b, p.wanted)
-	g.alone = of.alone
-	p.take(g, b)
+	p.take(d, b, of.alone)
 	return nil
 }

@@ -188,7 +188,7 @@ func (d *rollupDay) hour(s calendar.Span) (int64, bool) {
 	return 0, false
 }
 
-// Traffic implements Reader.
+// Traffic is that of Reader, at once.
 func (r *rollupReader) Traffic(ctx context.Context, spans []calendar.Span) ([]Traffic, error) {
 	out := make([]Traffic, len(spans))
 	var hours, events []int
@@ -256,7 +256,7 @@ func (r *rollupReader) hourTraffic(ctx context.Context, spans []calendar.Span, i
 	return missing, nil
 }
 
-// Sessions implements Reader.
+// Sessions is that of Reader, at once.
 func (r *rollupReader) Sessions(ctx context.Context, spans []calendar.Span) ([]SessionTotals, error) {
 	out := make([]SessionTotals, len(spans))
 	whole, events, err := r.split(ctx, spans)

@@ -25,6 +25,12 @@ type visitCounter struct {
 // otherVisits is the key of (other), since 0 is no label.
 const otherVisits int64 = -1 << 62
 
+func (c *visitCounter) begin(ctx context.Context, labels *dictionary) error {
+	var err error
+	c.otherText, err = labels.idOf(ctx, labelText{label: other})
+	return err
+}
+
 func (c *visitCounter) want(w *columns.Wanted) { w.Labels[c.column], w.Micros = true, true }
 
 func (c *visitCounter) count(g spanGroup, b *columns.Block, k *marks) {
@@ -84,126 +90,86 @@ func (c *visitCounter) done(g spanGroup) {
 	clear(c.ofDay)
 }
 
-// countVisits counts sessions by label, each span by itself.
-func (r *columnReader) countVisits(ctx context.Context, spans []calendar.Span, d Dimension) (*visitCounter, error) {
-	literal := labelText{label: other}
-	if err := r.labels.find(ctx, []labelText{literal}); err != nil {
-		return nil, err
-	}
-	c := &visitCounter{
-		dimension: dimensionOf(d), column: columnOf(d), labelCap: r.labelCap, otherText: r.labels.ids[literal],
-		sums: make(map[int64]LabelVisits), ofDay: make(map[int64]LabelVisits),
-	}
-	if err := r.scan(ctx, r.singles(spans), c); err != nil {
-		return nil, err
-	}
-	unlabeled := c.unlabeled
-	for _, g := range c.crowded {
-		all := newLabelCounter([]Dimension{d}, 0, c.otherText)
-		if err := r.scan(ctx, []spanGroup{g}, all); err != nil {
-			return nil, err
+// Visits implements Reader.
+func (r *columnReader) Visits(spans []calendar.Span, dimensions []Dimension) Promise[map[Dimension]VisitsByLabel] {
+	out := make(map[Dimension]VisitsByLabel, len(dimensions))
+	for _, d := range dimensions {
+		c := visitCounter{
+			dimension: dimensionOf(d), column: columnOf(d), labelCap: r.labelCap,
+			sums: make(map[int64]LabelVisits), ofDay: make(map[int64]LabelVisits),
 		}
-		kept, err := r.rank(ctx, d, all.sums[0], r.labelCap)
-		if err != nil {
-			return nil, err
-		}
-		c.kept = make(map[int64]bool, len(kept.Rows))
-		for _, row := range kept.Rows {
-			c.kept[row.label] = true
-		}
-		if err := r.scan(ctx, []spanGroup{g}, c); err != nil {
-			return nil, err
-		}
+		r.ask(r.singles(spans), &c)
+		out[d] = &countedVisits{&c, r}
 	}
-	c.unlabeled = unlabeled // crowded days were scanned twice
-	return c, nil
+	return func(ctx context.Context) (map[Dimension]VisitsByLabel, error) { return out, r.fetch(ctx) }
 }
 
-// Visits implements Reader.
-func (r *columnReader) Visits(ctx context.Context, spans []calendar.Span, d Dimension, labels []string) (map[string]LabelVisits, error) {
-	out := make(map[string]LabelVisits, len(labels))
-	if len(labels) == 0 || dimensionOf(d).of != ofSessions {
-		return out, nil
+// countedVisits is what a visitCounter has counted.
+type countedVisits struct {
+	*visitCounter
+	reader *columnReader
+}
+
+// Unlabelled implements VisitsByLabel.
+func (v *countedVisits) Unlabelled() Row { return v.unlabeled }
+
+// countCrowded counts the days that were left out because they have more labels than the cap.
+func (v *countedVisits) countCrowded(ctx context.Context) error {
+	unlabeled := v.unlabeled // of these days as well
+	defer func() { v.unlabeled = unlabeled }()
+	for ; len(v.crowded) > 0; v.crowded = v.crowded[1:] {
+		g := v.crowded[0]
+		kept, err := v.reader.firstLabels(ctx, g, v.name, v.labelCap)
+		if err != nil {
+			return err
+		}
+		v.kept = make(map[int64]bool, len(kept))
+		for _, row := range kept {
+			v.kept[row.label] = true
+		}
+		if err := v.reader.scan(ctx, ask{v.visitCounter, []spanGroup{g}}); err != nil {
+			return err
+		}
 	}
-	c, err := r.countVisits(ctx, spans, d)
-	if err != nil {
+	return nil
+}
+
+// Of implements VisitsByLabel.
+func (v *countedVisits) Of(ctx context.Context, labels []string) (map[string]LabelVisits, error) {
+	if err := v.countCrowded(ctx); err != nil {
 		return nil, err
 	}
 	// A text may have an id of the dictionary on one day and be stored itself on another.
-	byText := make(map[string]LabelVisits, len(c.sums))
+	byText := make(map[string]LabelVisits, len(v.sums))
 	texts := make([]labelText, 0, len(labels))
 	for _, l := range labels {
 		if l != "" && l != other {
 			texts = append(texts, labelText{label: l})
 		}
 	}
-	ids, err := r.labels.look(ctx, texts)
+	ids, err := v.reader.labels.look(ctx, texts)
 	if err != nil {
 		return nil, err
 	}
-	for id, v := range c.sums {
+	for id, of := range v.sums {
 		switch {
 		case id == 0:
-			byText[""] = byText[""].plus(v)
+			byText[""] = byText[""].plus(of)
 		case id == otherVisits:
-			byText[other] = byText[other].plus(v)
+			byText[other] = byText[other].plus(of)
 		case id < 0:
-			text := r.labels.texts[id].label
-			byText[text] = byText[text].plus(v)
+			text := v.reader.labels.texts[id].label
+			byText[text] = byText[text].plus(of)
 		}
 	}
 	for text, id := range ids {
-		byText[text.label] = byText[text.label].plus(c.sums[id])
+		byText[text.label] = byText[text.label].plus(v.sums[id])
 	}
+	out := make(map[string]LabelVisits, len(labels))
 	for _, l := range labels {
-		if v, found := byText[l]; found && v.Sessions > 0 {
-			out[l] = v
+		if of, found := byText[l]; found && of.Sessions > 0 {
+			out[l] = of
 		}
 	}
 	return out, nil
-}
-
-// Unlabelled implements Reader.
-func (r *columnReader) Unlabelled(ctx context.Context, spans []calendar.Span, dimensions []Dimension) (map[Dimension]Row, error) {
-	out := make(map[Dimension]Row, len(dimensions))
-	for _, d := range dimensions {
-		if dimensionOf(d).of != ofSessions {
-			continue
-		}
-		c, err := r.countVisits(ctx, spans, d)
-		if err != nil {
-			return nil, err
-		}
-		out[d] = c.unlabeled
-	}
-	return out, nil
-}
-
-// columns reads the same without a filter.
-func (r *rollupReader) columns(spans []calendar.Span) (*columnReader, error) {
-	if _, err := r.events(spans); err != nil {
-		return nil, err
-	}
-	return &columnReader{
-		queries: r.queries, tx: r.tx, siteID: r.siteID, labelCap: r.labelCap, caps: r.caps, days: r.days, labels: r.labels, window: r.window,
-		match: &matcher{labels: r.labels}, schema: schema(),
-	}, nil
-}
-
-// Visits implements Reader: rollups have no sessions by label.
-func (r *rollupReader) Visits(ctx context.Context, spans []calendar.Span, d Dimension, labels []string) (map[string]LabelVisits, error) {
-	reader, err := r.columns(spans)
-	if err != nil {
-		return nil, err
-	}
-	return reader.Visits(ctx, spans, d, labels)
-}
-
-// Unlabelled implements Reader: nor those without one.
-func (r *rollupReader) Unlabelled(ctx context.Context, spans []calendar.Span, dimensions []Dimension) (map[Dimension]Row, error) {
-	reader, err := r.columns(spans)
-	if err != nil {
-		return nil, err
-	}
-	return reader.Unlabelled(ctx, spans, dimensions)
 }

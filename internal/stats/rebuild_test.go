@@ -136,7 +136,7 @@ func TestAFilterOfALabelMatchesItAlone(t *testing.T) {
 	})
 }
 
-func service(t *testing.T, b *bench, labelCap int) *Service {
+func service(t testing.TB, b *bench, labelCap int) *Service {
 	t.Helper()
 	s, err := NewService(ServiceOptions{DB: b.db, Now: b.clock.now, LabelCap: labelCap})
 	if err != nil {
@@ -145,7 +145,7 @@ func service(t *testing.T, b *bench, labelCap int) *Service {
 	return s
 }
 
-func rowsOf(t *testing.T, b *bench, q Query, labelCap int) map[Dimension]List[Row] {
+func rowsOf(t testing.TB, b *bench, q Query, labelCap int) map[Dimension]List[Row] {
 	t.Helper()
 	rows, err := service(t, b, labelCap).Breakdowns(context.Background(), q, ByPage, ByEntry)
 	if err != nil {

@@ -25,6 +25,9 @@ const (
 	sealedFor = 24 * time.Hour
 	// trimBatch is how many rows one transaction deletes.
 	trimBatch = 5000
+	// monthsOfDrops is for how many months before the current one drops stay at most: they say
+	// what goes wrong, and are no part of what was counted.
+	monthsOfDrops = 24
 )
 
 // CodeBeyondRetention is the code of a question that needs raw data that is gone.
@@ -78,10 +81,11 @@ func NewRetention(o RetentionOptions) (*Retention, error) {
 	return &Retention{o: o, queries: dbsqlc.New()}, nil
 }
 
-// Trim ends the raw data of all sites whose retention is over, and returns how many site
-// days that concerns. First the days are marked: from then on they are never counted
-// anew, and nothing can be added to them. Then whole months are dropped that no site
-// wants, and the rest is deleted by rows. It may be broken off at any instant.
+// Trim ends the raw data of all sites whose retention is over, and old counts of drops, and
+// returns how many site days have lost their raw data. First the days are marked: from then
+// on they are never counted anew, and nothing can be added to them. Then whole months are
+// dropped that no site wants, and the rest is deleted by rows. It may be broken off at any
+// instant.
 func (r *Retention) Trim(ctx context.Context) (int, error) {
 	sites, err := r.queries.ListRetentions(ctx, r.o.DB.Direct(), int32(r.o.Months))
 	if err != nil {
@@ -90,6 +94,9 @@ func (r *Retention) Trim(ctx context.Context) (int, error) {
 	days, ended := 0, false
 	var due []uuid.UUID
 	for _, s := range sites {
+		if err := r.trimDrops(ctx, s); err != nil {
+			return days, fmt.Errorf("stats: drops of site %s: %w", s.ID, err)
+		}
 		marked := 0
 		if s.Months > 0 {
 			if marked, err = r.mark(ctx, s); err != nil {
@@ -153,6 +160,18 @@ func (r *Retention) mark(ctx context.Context, s dbsqlc.ListRetentionsRow) (int, 
 	return int(marked), err
 }
 
+// trimDrops deletes a site's old counts of hits that were left out.
+func (r *Retention) trimDrops(ctx context.Context, s dbsqlc.ListRetentionsRow) error {
+	months := monthsOfDrops
+	if s.Months > 0 {
+		months = min(months, int(s.Months))
+	}
+	before := calendar.MonthOf(r.o.Now().UTC()).AddDate(0, -months, 0)
+	return r.inBatches(ctx, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+		return r.queries.TrimSiteDrops(ctx, tx, s.ID, before, trimBatch)
+	})
+}
+
 // dropMonths drops the months that no site wants any more, as far as nobody is reading
 // them for long just now.
 func (r *Retention) dropMonths(ctx context.Context) error {
@@ -200,15 +219,8 @@ func (r *Retention) clear(ctx context.Context, siteID uuid.UUID) error {
 			return r.queries.TrimSessionHeads(ctx, tx, siteID, firstDay, trimBatch)
 		},
 	} {
-		for rows := int64(1); rows > 0; {
-			err := r.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-				var err error
-				rows, err = trim(ctx, tx)
-				return err
-			})
-			if err != nil {
-				return err
-			}
+		if err := r.inBatches(ctx, trim); err != nil {
+			return err
 		}
 	}
 	if err := r.clearKnown(ctx, siteID, kept.RawFrom); err != nil {
@@ -235,8 +247,28 @@ func (r *Retention) clearKnown(ctx context.Context, siteID uuid.UUID, before tim
 		return err
 	}
 	return r.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		// A month of the site's clocks may begin in that of UTC before.
+		lastOf := calendar.MonthOf(before.UTC()).AddDate(0, -1, 0)
+		if err := r.queries.TrimImportSecrets(ctx, tx, siteID, lastOf); err != nil {
+			return err
+		}
 		return r.queries.TrimImports(ctx, tx, siteID, &before)
 	})
+}
+
+// inBatches calls trim, each time in a transaction of its own, until it deletes nothing.
+func (r *Retention) inBatches(ctx context.Context, trim func(ctx context.Context, tx pgx.Tx) (int64, error)) error {
+	for rows := int64(1); rows > 0; {
+		err := r.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			var err error
+			rows, err = trim(ctx, tx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Retention) inTx(ctx context.Context, fn func(context.Context, pgx.Tx) error) error {

@@ -47,7 +47,7 @@ type UniqueJobs interface {
 // Boundary is a point between two steps of work on rollups.
 type Boundary string
 
-// The boundaries, in the order in which a fold and a seal pass them.
+// The boundaries, in the order in which a fold, a seal and a trim of labels pass them.
 const (
 	BeforeFoldRead     Boundary = "fold: read"
 	BeforeFoldPortions Boundary = "fold: portions"
@@ -60,6 +60,7 @@ const (
 	BeforeSealState    Boundary = "seal: state"
 	BeforeSealBlocks   Boundary = "seal: blocks"
 	BeforeSealCommit   Boundary = "seal: commit"
+	BeforeLabelsGo     Boundary = "labels: go"
 )
 
 // RollupsOptions configure NewRollups.

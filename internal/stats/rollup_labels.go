@@ -64,6 +64,12 @@ func (d *dictionary) find(ctx context.Context, texts []labelText) error {
 	return nil
 }
 
+// idOf is find for one text, whose id it returns.
+func (d *dictionary) idOf(ctx context.Context, t labelText) (int64, error) {
+	err := d.find(ctx, []labelText{t})
+	return d.ids[t], err
+}
+
 // intern makes ids of texts known and adds those that are missing to the
 // dictionary, in the order of their digests: for good, or with openDay until all days up
 // to that one are sealed. The caller holds the site's lock.

@@ -66,7 +66,8 @@ func TestAnswersAreExactWhateverTheDaysGoThrough(t *testing.T) {
 				o.Interrupt = crashAt(rapid.IntRange(1, 8).Draw(rt, "at boundary"))
 			}
 			r := b.rollups(o)
-			switch act := rapid.SampledFrom([]string{"arrive", "arrive", "fold", "fold by an older version", "seal", "seal again"}).Draw(rt, "act"); act {
+			acts := []string{"arrive", "arrive", "fold", "fold by an older version", "seal", "seal again", "labels of an older version", "trim labels"}
+			switch act := rapid.SampledFrom(acts).Draw(rt, "act"); act {
 			case "arrive":
 				n := min(len(hits), rapid.IntRange(1, 150).Draw(rt, "hits"))
 				err = b.importHits(b.importer, s, hits[:n]...)
@@ -82,6 +83,13 @@ func TestAnswersAreExactWhateverTheDaysGoThrough(t *testing.T) {
 			case "seal again":
 				day := time.Date(2024, 10, rapid.IntRange(30, 37).Draw(rt, "day"), 0, 0, 0, 0, time.UTC)
 				err = r.SealAgain(t.Context(), s.ID, day)
+			case "labels of an older version":
+				b.keepLabels(s.ID)
+				err = b.internPaths(t.Context(), r, s.ID, all)
+			case "trim labels":
+				if err = b.dueForTrim(t.Context(), s.ID); err == nil {
+					_, err = r.TrimLabels(t.Context())
+				}
 			}
 			if err != nil && !errors.Is(err, errCrash) {
 				rt.Fatal(err)
@@ -147,6 +155,19 @@ func TestAnswersAreExactWhileEverybodyWrites(t *testing.T) {
 			}
 		})
 	}
+	// Labels that nothing has, or nothing yet, and an instance that lets go of them.
+	trimmed := 0
+	others.Go(func() {
+		for r := b.rollups(RollupsOptions{}); ctx.Err() == nil; {
+			err := errors.Join(b.internPaths(ctx, r, b.site.ID, hits), b.dueForTrim(ctx, b.site.ID))
+			n, trim := r.TrimLabels(ctx)
+			trimmed += n
+			if err := errors.Join(err, trim); err != nil && ctx.Err() == nil {
+				failures <- err
+				return
+			}
+		}
+	})
 	q := Query{SiteID: b.site.ID, Zones: calendar.Always(b.site.Zone), From: "2024-10-30", To: "2024-11-08"}
 	done := make(chan struct{})
 	go func() { writers.Wait(); close(done) }()
@@ -159,8 +180,8 @@ func TestAnswersAreExactWhileEverybodyWrites(t *testing.T) {
 			stop()
 			others.Wait()
 			b.checkSnapshot(t.Context(), t, q, 0)
-			if n := b.int(`select count(*) from events where site_id = $1`, b.site.ID); n == 0 || asked == 0 {
-				t.Errorf("%d events, %d answers: the test shows little", n, asked)
+			if n := b.int(`select count(*) from events where site_id = $1`, b.site.ID); n == 0 || asked == 0 || trimmed == 0 {
+				t.Errorf("%d events, %d answers, %d labels let go: the test shows little", n, asked, trimmed)
 			}
 			return
 		default:

@@ -26,7 +26,8 @@ const allRows = math.MaxInt32
 // seal counts a day anew from its events and seals it, unless it is sealed and not to be
 // made again. A day whose events are not all there any more is left as it is.
 func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time, again bool) error {
-	return r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s lockedSite) error {
+	sealed := false
+	err := r.locked(ctx, siteID, func(ctx context.Context, tx pgx.Tx, s lockedSite) error {
 		// Whoever writes into the day has committed once this lock is had, and the
 		// queries that follow see it.
 		row, err := r.queries.LockSiteDay(ctx, tx, siteID, day)
@@ -58,8 +59,13 @@ func (r *Rollups) seal(ctx context.Context, siteID uuid.UUID, day time.Time, aga
 				return err
 			}
 		}
+		sealed = true
 		return nil
 	})
+	if err != nil || !sealed {
+		return err
+	}
+	return r.dropOpenLabels(ctx, siteID)
 }
 
 // dayWriter writes the rollups of a day whose site is locked.
@@ -256,8 +262,5 @@ func (w *dayWriter) setSealed(ctx context.Context) error {
 		return err
 	}
 	now := w.o.Now()
-	if err := w.queries.SetSiteDaySealed(ctx, w.tx, &now, w.siteID, w.day.Date); err != nil {
-		return err
-	}
-	return w.queries.DeleteOpenLabels(ctx, w.tx, w.siteID)
+	return w.queries.SetSiteDaySealed(ctx, w.tx, &now, w.siteID, w.day.Date)
 }

@@ -1,9 +1,13 @@
 package stats
 
 import (
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waypost/waypost/db"
@@ -54,5 +58,29 @@ where k.contype = 'f' and k.confrelid <> 'sites'::regclass and k.confrelid not i
 	if keys := texts(t, d, `select string_agg(a.attname, ',') from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
 where i.indrelid = 'sites'::regclass and i.indisunique group by i.indexrelid`); !slices.Equal(keys, []string{"id"}) {
 		t.Errorf("unique keys of sites: %v", keys)
+	}
+}
+
+// What grows has an end, or the page says that it has none.
+func TestThePageSaysOfEveryTableWhatEndsItsRows(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/statistics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "### Every table, and what ends its rows")
+	var told []string
+	for row := range strings.Lines(section) {
+		if cells := strings.Split(row, "|"); len(cells) == 6 {
+			for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(cells[1], -1) {
+				told = append(told, name[1])
+			}
+		}
+	}
+	tables := texts(t, dbtest.New(t), ofSites+`select relname::text from of_sites`)
+	slices.Sort(told)
+	slices.Sort(tables)
+	if diff := cmp.Diff(tables, told); diff != "" {
+		t.Errorf("tables (-there are +the page has):\n%s", diff)
 	}
 }

@@ -194,13 +194,17 @@ func (s *Service) firstEvent(ctx context.Context, tx pgx.Tx, siteID uuid.UUID) (
 	return first.UTC(), err
 }
 
-// fold makes an answer of what a Reader has for a window.
-type fold func(ctx context.Context, r Reader, c calendar.Calendar, w calendar.Window) error
+// fold asks what an answer takes of a Reader for a window. All folds of a question have asked
+// before the first is finished, so that a Reader may look for all of them at once.
+type fold func(r Reader, c calendar.Calendar, w calendar.Window) (finish, error)
 
-// question is a fold over a period.
+// finish makes the answer.
+type finish func(ctx context.Context) error
+
+// question is folds over a period.
 type question struct {
 	period calendar.Range
-	fold   fold
+	folds  []fold
 }
 
 func (s *Service) read(ctx context.Context, q Query, f fold) error {
@@ -208,7 +212,7 @@ func (s *Service) read(ctx context.Context, q Query, f fold) error {
 	if err != nil {
 		return err
 	}
-	return s.snapshot(ctx, q, question{p, f})
+	return s.snapshot(ctx, q, question{p, []fold{f}})
 }
 
 // snapshot answers questions with q's filters, or without any from rollups and as few
@@ -253,19 +257,36 @@ func (s *Service) answerFrom(ctx context.Context, tx pgx.Tx, at desk, q Query, o
 	if err != nil {
 		return err
 	}
-	if len(q.Filters) > 0 {
-		r, err := newColumnReader(ctx, columnReader{
-			queries: s.queries, tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap, caps: s.o.EventCaps, days: days, labels: newDictionary(s.queries, tx, q.SiteID), window: s.o.Window,
-		}, q.Filters)
-		if err != nil {
+	r, err := s.reader(ctx, tx, at, q, days)
+	if err != nil {
+		return err
+	}
+	finishes := make([]finish, len(of.folds))
+	for i, f := range of.folds {
+		if finishes[i], err = f(r, c, w); err != nil {
 			return err
 		}
-		return of.fold(ctx, r, c, w)
+	}
+	for _, f := range finishes {
+		if err := f(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reader reads what q's filters leave, or without any from rollups.
+func (s *Service) reader(ctx context.Context, tx pgx.Tx, at desk, q Query, days map[time.Time]*rollupDay) (Reader, error) {
+	labels := newDictionary(s.queries, tx, q.SiteID)
+	if len(q.Filters) > 0 {
+		return newColumnReader(ctx, columnReader{
+			queries: s.queries, tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap, caps: s.o.EventCaps, days: days, labels: labels, window: s.o.Window,
+		}, q.Filters)
 	}
 	events := eventReader{queries: s.queries, tx: tx, siteID: q.SiteID, labelCap: s.o.LabelCap, caps: s.o.EventCaps}
-	return of.fold(ctx, &rollupReader{
-		eventReader: events, days: days, maxStale: s.o.MaxStale, maxEvents: at.maxEvents, labels: newDictionary(s.queries, tx, q.SiteID), window: s.o.Window,
-	}, c, w)
+	return promised{&rollupReader{
+		eventReader: events, days: days, maxStale: s.o.MaxStale, maxEvents: at.maxEvents, labels: labels, window: s.o.Window,
+	}}, nil
 }
 
 // window reads the calendar that p takes, and gives p its instants by it.

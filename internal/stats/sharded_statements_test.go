@@ -22,6 +22,7 @@ var severalShards = map[string]string{
 	"ListUnpackedDays":        "in the background",
 	"ListDaysToFold":          "in the background",
 	"ListRetentions":          "in the background, daily",
+	"ListSitesToTrimLabels":   "in the background, hourly",
 	"ListImports":             "an operator's list, of all sites if so asked",
 	"FindImport":              "an operator's, who knows no site",
 }
