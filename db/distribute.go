@@ -61,6 +61,17 @@ func LayoutOf(ctx context.Context, ownerURL string) (Layout, error) {
 	return readLayout(ctx, conn)
 }
 
+// UnreachedWorkers says which workers of a cluster refuse the coordinator, as the owner or
+// as AppRole, and how.
+func UnreachedWorkers(ctx context.Context, ownerURL string) ([]string, error) {
+	conn, err := ConnectOwner(ctx, ownerURL, "migrate")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	return refusalsOfAll(ctx, conn)
+}
+
 func readLayout(ctx context.Context, conn *pgx.Conn) (Layout, error) {
 	var l Layout
 	err := conn.QueryRow(ctx, `select coalesce(max(extversion), '') from pg_extension where extname = 'citus'`).Scan(&l.Citus)
@@ -191,13 +202,9 @@ func checkCluster(ctx context.Context, conn *pgx.Conn, l Layout) error {
 	if err := letAppLogIn(ctx, conn); err != nil {
 		return err
 	}
-	var missing []string
-	for _, role := range []string{"", AppRole} {
-		refused, err := refusals(ctx, conn, role)
-		if err != nil {
-			return err
-		}
-		missing = append(missing, refused...)
+	missing, err := refusalsOfAll(ctx, conn)
+	if err != nil {
+		return err
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("%w: %s", ErrNoCluster, strings.Join(missing, "; "))
@@ -221,6 +228,19 @@ func letAppLogIn(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
+// refusalsOfAll are refusals of the owner and of AppRole.
+func refusalsOfAll(ctx context.Context, conn *pgx.Conn) ([]string, error) {
+	var missing []string
+	for _, role := range []string{"", AppRole} {
+		refused, err := refusals(ctx, conn, role)
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, refused...)
+	}
+	return missing, nil
+}
+
 // refusals asks each worker as a role, "" for the owner, and returns what went wrong.
 func refusals(ctx context.Context, conn *pgx.Conn, role string) ([]string, error) {
 	var missing []string
@@ -236,7 +256,7 @@ func refusals(ctx context.Context, conn *pgx.Conn, role string) ([]string, error
 		}
 		var user, node, said string
 		_, err = pgx.ForEachRow(rows, []any{&user, &node, &said}, func() error {
-			missing = append(missing, fmt.Sprintf("the worker %s refuses %s (%s): it needs the role, and pg_hba.conf must let the coordinator in", node, user, said))
+			missing = append(missing, fmt.Sprintf("the worker %s refuses %s (%s): it must run, have the role, and let the coordinator in without a password that it doesn't know (pg_hba.conf)", node, user, said))
 			return nil
 		})
 		return err

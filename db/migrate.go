@@ -78,6 +78,9 @@ func Upgrade(ctx context.Context, o UpgradeOptions) (Upgraded, error) {
 		if err := done.migrate(ctx, pool); err != nil {
 			return err
 		}
+		if err := done.gather(ctx, lock); err != nil {
+			return err
+		}
 		if err := done.ensureRights(ctx, lock); err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/waypost/waypost/internal/fault"
 )
 
 // Where the statistics are sharded (Distribute), other statements write them than where one
@@ -49,6 +51,12 @@ func Sharded(tx pgx.Tx) bool { return isSharded(tx.Conn()) }
 
 // Sharded reports whether the statistics' tables are sharded by site.
 func (d *DB) Sharded() bool { return d.layout.sharded.Load() }
+
+// IsPartlyAway reports whether err may come of a server of a cluster that is away, so that
+// sites whose rows are on others can be worked on.
+func (d *DB) IsPartlyAway(err error) bool {
+	return d.Sharded() && fault.KindOf(Translate(err)) == fault.Unavailable
+}
 
 // isUnsupported reports whether a statement was refused as Citus refuses one that is made
 // for tables that are not sharded.

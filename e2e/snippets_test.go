@@ -118,6 +118,8 @@ var notRun = []struct{ page, has, why string }{
 	{"extending.md", "orders.forget", "its functions are the reader's"},
 	{"operations.md", "npx newman", "fetches the newest of a registry; TestExternalToolsReadTheExportsAndRunThem runs the pinned one with these variables"},
 	{"operations.md", "tools/release-description", "changes what is released"},
+	{"scaling.md", "SELECT citus_set_coordinator_host", "needs Citus; was run on a cluster by hand"},
+	{"scaling.md", "pg_restore --list waypost.dump", "needs a cluster's dump; was run by hand, and what migrate up restores is TestABackupOfAClusterRestoredIntoOnePostgreSQLGetsBackWhatShardingTook"},
 	{"scaling.md", "waypost migrate distribute", "needs Citus; the tests with the tag citus do so on a cluster"},
 	{"statistics.md", `data-site-key="wps_..."`, "the tests of api/script_browser_test.go load the script in Chromium"},
 	{"statistics.md", "waypost.track('signup'", "the tests of api/script_browser_test.go call it in Chromium"},

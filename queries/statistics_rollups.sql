@@ -200,7 +200,7 @@ with late as (
     order by d.site_id, d.day
     for no key update of d
 )
-update site_days d set state = 'dirty'
+update site_days d set state = 'dirty', packed = false
 from late
 where d.site_id = late.site_id and d.day = late.day;
 

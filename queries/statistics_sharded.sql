@@ -110,3 +110,24 @@ from site_imports i
 cross join (select unnest(@lines::bytea[]) as line_sha256, unnest(@ordinals::int[]) as ordinal, unnest(@dates::date[]) as line_on) n
 where i.site_id = @site_id and i.run = @run
 order by n.line_sha256, n.ordinal;
+
+-- name: ListSitesToVisit :many
+-- ListSitesToVisit returns the sites that are asked one by one while a server of a cluster
+-- is away.
+select id from sites order by id;
+
+-- name: ListShardDaysToFold :many
+-- ListShardDaysToFold is ListDaysToFold for one site.
+select h.site_id, h.day
+from session_heads h
+join site_days d on d.site_id = h.site_id and d.day = h.day
+where h.site_id = @site_id and d.site_id = @site_id and h.stale and d.state = 'open' and d.ends_at >= @ended_after
+group by h.site_id, h.day, d.ends_at
+having count(*) >= case when d.ends_at < @now then 1 else @least::int end
+order by d.ends_at desc
+limit @max_rows;
+
+-- name: ClearShardDaySalts :execrows
+-- ClearShardDaySalts is ClearSiteDaySalts for one site.
+update site_days set salt = null, salt_key = null, salt_box = null
+where site_id = @site_id and (salt is not null or salt_box is not null) and ends_at < @ended_before;

@@ -81,6 +81,20 @@ func (q *Queries) ClaimShardReportedEvents(ctx context.Context, db DBTX, arg Cla
 	return items, nil
 }
 
+const clearShardDaySalts = `-- name: ClearShardDaySalts :execrows
+update site_days set salt = null, salt_key = null, salt_box = null
+where site_id = $1 and (salt is not null or salt_box is not null) and ends_at < $2
+`
+
+// ClearShardDaySalts is ClearSiteDaySalts for one site.
+func (q *Queries) ClearShardDaySalts(ctx context.Context, db DBTX, siteID uuid.UUID, endedBefore time.Time) (int64, error) {
+	result, err := db.Exec(ctx, clearShardDaySalts, siteID, endedBefore)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const deleteShardSessions = `-- name: DeleteShardSessions :exec
 delete from sessions where site_id = $1 and day = any ($2::date[]) and id = any ($3::bigint[])
 `
@@ -269,6 +283,83 @@ func (q *Queries) InsertShardImportedLines(ctx context.Context, db DBTX, arg Ins
 		arg.Run,
 	)
 	return err
+}
+
+const listShardDaysToFold = `-- name: ListShardDaysToFold :many
+select h.site_id, h.day
+from session_heads h
+join site_days d on d.site_id = h.site_id and d.day = h.day
+where h.site_id = $1 and d.site_id = $1 and h.stale and d.state = 'open' and d.ends_at >= $2
+group by h.site_id, h.day, d.ends_at
+having count(*) >= case when d.ends_at < $3 then 1 else $4::int end
+order by d.ends_at desc
+limit $5
+`
+
+type ListShardDaysToFoldParams struct {
+	SiteID     uuid.UUID
+	EndedAfter time.Time
+	Now        time.Time
+	Least      int32
+	MaxRows    int32
+}
+
+type ListShardDaysToFoldRow struct {
+	SiteID uuid.UUID
+	Day    time.Time
+}
+
+// ListShardDaysToFold is ListDaysToFold for one site.
+func (q *Queries) ListShardDaysToFold(ctx context.Context, db DBTX, arg ListShardDaysToFoldParams) ([]ListShardDaysToFoldRow, error) {
+	rows, err := db.Query(ctx, listShardDaysToFold,
+		arg.SiteID,
+		arg.EndedAfter,
+		arg.Now,
+		arg.Least,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListShardDaysToFoldRow{}
+	for rows.Next() {
+		var i ListShardDaysToFoldRow
+		if err := rows.Scan(&i.SiteID, &i.Day); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listSitesToVisit = `-- name: ListSitesToVisit :many
+select id from sites order by id
+`
+
+// ListSitesToVisit returns the sites that are asked one by one while a server of a cluster
+// is away.
+func (q *Queries) ListSitesToVisit(ctx context.Context, db DBTX) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, listSitesToVisit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const markShardDaysDirty = `-- name: MarkShardDaysDirty :exec

@@ -157,13 +157,30 @@ func (e *examination) database(ctx context.Context) {
 
 // layout says whether the statistics are sharded.
 func (e *examination) layout(ctx context.Context, d *Database) {
-	switch l, err := db.LayoutOf(ctx, d.OwnerURL); {
+	l, err := db.LayoutOf(ctx, d.OwnerURL)
+	switch {
 	case err != nil:
 		e.add("layout", Wrong, err.Error(), "")
 	case l.Pending():
 		e.add("layout", Look, l.Said(), "waypost migrate distribute")
 	default:
 		e.add("layout", Fine, l.Said(), "")
+	}
+	if err == nil && len(l.Sharded) > 0 {
+		e.workers(ctx, d)
+	}
+}
+
+// workers says whether those of a cluster can be reached; sites on one that can't have no
+// statistics meanwhile.
+func (e *examination) workers(ctx context.Context, d *Database) {
+	switch unreached, err := db.UnreachedWorkers(ctx, d.OwnerURL); {
+	case err != nil:
+		e.add("workers", Wrong, err.Error(), "")
+	case len(unreached) > 0:
+		e.add("workers", Wrong, strings.Join(unreached, "; "), "start them, or let them be reached (docs/scaling.md, When a worker is away)")
+	default:
+		e.add("workers", Fine, "let the coordinator in", "")
 	}
 }
 

@@ -55,7 +55,13 @@ func (s *Services) openCollection(ctx context.Context, o Options, metrics promet
 	}
 	s.closers.add("collection", s.Ingester.Close)
 	for {
-		if n, err := s.Ingester.SealSecrets(ctx); err != nil || n == 0 {
+		n, err := s.Ingester.SealSecrets(ctx)
+		if o.Areas.Collection.IsPartlyAway(err) {
+			// A task does the rest. Other sites and everything else needn't wait for it.
+			o.Logger.WarnContext(ctx, "not every salt and import secret could be looked at", "error", err)
+			return nil
+		}
+		if err != nil || n == 0 {
 			return err
 		}
 	}

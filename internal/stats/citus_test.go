@@ -271,6 +271,54 @@ func mustRun(t *testing.T, conn *pgx.Conn, statements ...string) {
 // endShardWriters ends the connections over which the coordinator writes.
 const endShardWriters = `select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'citus_internal%' and pid <> pg_backend_pid() and usename = 'waypost_app'`
 
+func TestAMonthThatNoSiteWantsIsDroppedFromACluster(t *testing.T) {
+	d, _ := onCluster(t)
+	const parts = `select count(*) from pg_inherits where inhparent = 'events'::regclass and inhrelid = to_regclass('events_2001_01')`
+	for _, step := range []struct {
+		sql   string
+		parts int
+	}{{`select ensure_events_month('2001-01-15') is null`, 1}, {`select drop_events_month('2001-01-15')`, 0}} {
+		var done bool
+		if err := d.Direct().QueryRow(t.Context(), step.sql).Scan(&done); err != nil {
+			t.Fatalf("%s: %v", step.sql, err)
+		}
+		var n int
+		if err := d.Direct().QueryRow(t.Context(), parts).Scan(&n); err != nil || n != step.parts {
+			t.Errorf("after %s there are %d partitions, want %d: %v", step.sql, n, step.parts, err)
+		}
+	}
+}
+
+func TestAWorkerThatRefusesTheServiceIsNamedByTheClusterAndStallsNoOther(t *testing.T) {
+	d, clusterURL := onCluster(t)
+	b := newBenchOn(t, d, "UTC", reportedNow)
+	nodes := workers(t, clusterURL)
+	if len(nodes) < 2 {
+		t.Skip("the cluster has one worker")
+	}
+	sites := []site.Site{b.site}
+	for range 16 { // of which each worker has some
+		sites = append(sites, b.anotherSite())
+	}
+	b.collectTogether("refusing ", sites...)
+	mustRun(t, nodes[0], `set citus.enable_ddl_propagation = off`, `alter role waypost_app nologin`, endShardWriters)
+	defer mustRun(t, nodes[0], `alter role waypost_app login`)
+	if unreached, err := db.UnreachedWorkers(t.Context(), clusterURL); err != nil || len(unreached) != 1 {
+		t.Errorf("unreached are %q: %v", unreached, err)
+	}
+	r := b.rollups(RollupsOptions{})
+	if n, err := r.FoldBusy(t.Context()); fault.KindOf(err) != fault.Unavailable || n == 0 {
+		t.Errorf("beside a worker that refuses, %d visitors are folded: %v", n, err)
+	}
+	mustRun(t, nodes[0], `alter role waypost_app login`)
+	if n, err := r.FoldBusy(t.Context()); err != nil || n == 0 {
+		t.Errorf("when it no longer refuses, %d visitors are folded: %v", n, err)
+	}
+	if unreached, err := db.UnreachedWorkers(t.Context(), clusterURL); err != nil || len(unreached) > 0 {
+		t.Errorf("unreached are %q: %v", unreached, err)
+	}
+}
+
 func TestNoAcknowledgedHitIsLostOrDoubledWhileWorkersAreKilled(t *testing.T) {
 	d, clusterURL := onCluster(t)
 	b := newBenchOn(t, d, "UTC", reportedNow)

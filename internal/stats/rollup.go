@@ -184,22 +184,19 @@ func (r *Rollups) Seal(ctx context.Context, job SealJob) error {
 // FoldBusy folds visitors of open days, where enough of them wait for it and
 // wherever the day has ended, and returns how many: at most foldPass, so that what
 // it takes from collecting is bounded. The next pass goes on behind the last. While
-// another pass of this process goes on, it does nothing.
+// another pass of this process goes on, it does nothing. Sites whose server of a cluster
+// is away don't keep others from being folded; the error tells of them.
 func (r *Rollups) FoldBusy(ctx context.Context) (int, error) {
 	if !r.folding.TryLock() {
 		return 0, nil
 	}
 	defer r.folding.Unlock()
-	now := r.o.Now()
-	days, err := r.queries.ListDaysToFold(ctx, r.o.DB.Direct(), dbsqlc.ListDaysToFoldParams{
-		EndedAfter: now.Add(-visitor.SaltLife), Now: now, Least: int32(r.o.FoldFrom), MaxRows: daysPerSweep,
-	})
-	if err != nil {
-		return 0, db.Translate(err)
+	days, away := r.daysToFold(ctx)
+	if away != nil && !r.o.DB.IsPartlyAway(away) {
+		return 0, away
 	}
 	total := 0
-	for _, d := range days {
-		key := siteDate{d.SiteID, d.Day.UTC()}
+	for _, key := range days {
 		last, resumed := r.foldedTo[key]
 		if !resumed {
 			last = math.MinInt64
@@ -207,15 +204,42 @@ func (r *Rollups) FoldBusy(ctx context.Context) (int, error) {
 		for n := foldVisitors; n == foldVisitors; total += n {
 			if total >= foldPass {
 				r.foldedTo[key] = last
-				return total, nil
+				return total, away
 			}
-			if last, n, err = r.fold(ctx, key.site, key.day, last); err != nil {
+			var err error
+			if last, n, err = r.fold(ctx, key.site, key.day, last); err == nil {
+				continue
+			}
+			if !r.o.DB.IsPartlyAway(err) || ctx.Err() != nil {
 				return total, err
 			}
+			away = cmp.Or(away, err)
 		}
 		delete(r.foldedTo, key)
 	}
-	return total, nil
+	return total, away
+}
+
+// daysToFold returns the days that are to be folded. With an error that IsPartlyAway,
+// these are the days of the sites that could be asked.
+func (r *Rollups) daysToFold(ctx context.Context) ([]siteDate, error) {
+	now := r.o.Now()
+	p := dbsqlc.ListDaysToFoldParams{EndedAfter: now.Add(-visitor.SaltLife), Now: now, Least: int32(r.o.FoldFrom), MaxRows: daysPerSweep}
+	rows, err := r.queries.ListDaysToFold(ctx, r.o.DB.Direct(), p)
+	var days []siteDate
+	for _, d := range rows {
+		days = append(days, siteDate{d.SiteID, d.Day.UTC()})
+	}
+	if !r.o.DB.IsPartlyAway(err) {
+		return days, db.Translate(err)
+	}
+	return days, visitor.EachSite(ctx, r.o.DB, r.queries, func(id uuid.UUID) error {
+		rows, err := r.queries.ListShardDaysToFold(ctx, r.o.DB.Direct(), dbsqlc.ListShardDaysToFoldParams{SiteID: id, EndedAfter: p.EndedAfter, Now: p.Now, Least: p.Least, MaxRows: p.MaxRows})
+		for _, d := range rows {
+			days = append(days, siteDate{d.SiteID, d.Day.UTC()})
+		}
+		return err
+	})
 }
 
 // planAnew is for a transaction of few statements over many rows: a plan made while

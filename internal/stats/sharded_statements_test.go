@@ -183,6 +183,20 @@ func TestTheRulesOfShardedStatementsNoticeWhatBreaksThem(t *testing.T) {
 	}
 }
 
+func TestNoFunctionAsksShardedTablesForAnEmptyListOfColumns(t *testing.T) {
+	t.Parallel()
+	sharded, _ := shardedTables(t)
+	empty := regexp.MustCompile(`(?is)exists\s*\(\s*select\s+from\s+(` + strings.Join(sharded, "|") + `)\b`)
+	if !empty.MatchString("if exists (\n select from site_days d)") {
+		t.Error("what Citus refuses is not noticed")
+	}
+	for _, source := range texts(t, dbtest.New(t), `select proname || ': ' || prosrc from pg_proc where pronamespace = 'public'::regnamespace`) {
+		if empty.MatchString(source) {
+			t.Errorf("Citus refuses the function %s", source)
+		}
+	}
+}
+
 // Citus refuses triggers and identity columns on sharded tables.
 func TestNoShardedTableHasAnIdentityColumn(t *testing.T) {
 	t.Parallel()

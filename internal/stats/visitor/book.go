@@ -305,7 +305,8 @@ func (b *Book) Salts() int {
 }
 
 // DestroySalts erases what outlived saltLife, here and in the database, and
-// returns how many days had one there.
+// returns how many days had one there. Sites whose server of a cluster is away keep those
+// in the database until it is back; the error tells of them.
 func (b *Book) DestroySalts(ctx context.Context) (int, error) {
 	now := b.now()
 	b.mu.Lock()
@@ -315,10 +316,29 @@ func (b *Book) DestroySalts(ctx context.Context) (int, error) {
 		}
 	}
 	b.mu.Unlock()
+	n, err := b.clearSalts(ctx, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+		return b.queries.ClearSiteDaySalts(ctx, tx, now.Add(-SaltLife))
+	})
+	if !b.db.IsPartlyAway(err) {
+		return n, err
+	}
+	total := 0
+	err = EachSite(ctx, b.db, b.queries, func(id uuid.UUID) error {
+		n, err := b.clearSalts(ctx, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+			return b.queries.ClearShardDaySalts(ctx, tx, id, now.Add(-SaltLife))
+		})
+		total += n
+		return err
+	})
+	return total, err
+}
+
+// clearSalts runs a statement of salts in a transaction, and returns how many days it found.
+func (b *Book) clearSalts(ctx context.Context, statement func(ctx context.Context, tx pgx.Tx) (int64, error)) (int, error) {
 	var n int64
 	err := b.db.InTx(ctx, identity.FromContext(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		n, err = b.queries.ClearSiteDaySalts(ctx, tx, now.Add(-SaltLife))
+		n, err = statement(ctx, tx)
 		return err
 	})
 	return int(n), err
